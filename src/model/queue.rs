@@ -184,8 +184,20 @@ pub struct QueueCounts {
     pub active: u64,
     pub scheduled: u64,
     pub dead_letters: u64,
+    /// Counts those that go on to another entity, because they were sent there by way of this one.
+    pub transfers: u64,
+    /// Counts those that could not go on.
+    pub transfer_dead_letters: u64,
     /// Of all of them.
     pub bytes: u64,
+}
+
+impl QueueCounts {
+    /// Returns how many they are together.
+    pub fn all(self) -> u64 {
+        let received = self.active + self.scheduled + self.dead_letters;
+        received + self.transfers + self.transfer_dead_letters
+    }
 }
 
 impl MessageSubscription {

@@ -89,8 +89,8 @@ pub struct TopicEntry {
     /// The queue that it is, and subscriptions of messages, as far as they have sessions or forward. Kept here, so that
     /// nothing is searched for at every publishing.
     pub ruled_queues: Vec<Arc<EventSubscription>>,
-    /// The queue that it is, or its subscriptions of messages, in the order of their ids: their messages count for its size.
-    /// Kept here likewise.
+    /// The queue that it is with its transfer queue, or its subscriptions of messages, in the order of their ids: their messages
+    /// count for its size. Kept here likewise.
     pub measured: Arc<[SubscriptionId]>,
     /// The rules of its subscriptions, if it is a Service Bus topic.
     pub rules: RuleBook,
@@ -625,11 +625,13 @@ impl TopicEntry {
             .iter()
             .find(|each| is_kind(self, each, SubscriptionKind::OfQueue));
         let own = own.cloned();
-        let measured = all
+        // The ids of transfer queues are the lowest ones.
+        let transfers = own.iter().map(|own| own.id.transfers());
+        let of_messages = all
             .iter()
             .filter(|each| !is_kind(self, each, SubscriptionKind::Event))
-            .map(|each| each.id)
-            .collect();
+            .map(|each| each.id);
+        let measured = transfers.chain(of_messages).collect();
         all.retain(|each| {
             let pulled = each.definition.destination.pull_queue();
             pulled.is_some_and(|pulled| pulled.receiving.has_sessions || pulled.receiving.forward())

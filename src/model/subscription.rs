@@ -23,6 +23,19 @@ ids! {
     SubscriptionId,
 }
 
+impl SubscriptionId {
+    /// Returns the id of the transfer queue of a queue or a subscription: what others have sent by way of it, and what could
+    /// not be passed on. It is nowhere in the catalog, and is there as long as its owner is.
+    pub fn transfers(self) -> Self {
+        Self(-self.0)
+    }
+
+    /// Returns the id of the subscription that a transfer queue belongs to; any other one is its own.
+    pub fn owner(self) -> Self {
+        Self(self.0.abs())
+    }
+}
+
 /// An event subscription as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventSubscription {

@@ -299,11 +299,17 @@ async fn an_address_leads_to_what_sends_and_what_receives() {
     for (path, sends, receives) in [
         ("JOBS", Ok(()), Ok(())),
         ("jobs/$deadletterqueue", to_dead_letters(), Ok(())),
+        ("jobs/$Transfer/$DeadLetterQueue", to_dead_letters(), Ok(())),
         ("sales", Ok(()), Err(MessagingError::IsTopic)),
         ("events", Ok(()), Err(MessagingError::IsTopic)),
         ("sales/subscriptions/ALL", to_subscription(), Ok(())),
         (
             "sales/Subscriptions/all/$DeadLetterQueue",
+            to_dead_letters(),
+            Ok(()),
+        ),
+        (
+            "sales/Subscriptions/all/$Transfer/$DeadLetterQueue",
             to_dead_letters(),
             Ok(()),
         ),
@@ -318,7 +324,10 @@ async fn an_address_leads_to_what_sends_and_what_receives() {
         ("none", "there is no queue or topic none"),
         ("sales/Subscriptions/none", "no event subscription none"),
         ("sales/$DeadLetterQueue", "those of its subscriptions"),
-        ("jobs/$Transfer/$DeadLetterQueue", "nothing is transferred"),
+        (
+            "sales/$Transfer/$DeadLetterQueue",
+            "those of its subscriptions",
+        ),
         ("a b", "a topic or queue"),
     ] {
         let error = resolve(path).map(drop).expect_err(path);

@@ -232,7 +232,7 @@ pub(in crate::api) async fn show(
     }
     let mut scheduled = scheduled.into_iter();
     let mut next = |own: &EventSubscription| {
-        let bytes = state.broker.queue_bytes(&[own.id]);
+        let bytes = state.broker.queue_bytes(&[own.id, own.id.transfers()]);
         counts.next().unwrap_or_default().told(bytes)
     };
     let shown = found.iter().filter_map(|each| match each {

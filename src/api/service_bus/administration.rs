@@ -179,8 +179,13 @@ fn check_sub_queue(uri: &Uri) -> Result<(), Refusal> {
     let path = percent_decode_str(uri.path()).decode_utf8_lossy();
     match EntityAddress::of_parts(path.split('/')) {
         Some(address) if address.sub_queue != SubQueue::Active => {
+            let count = if address.is_transfer {
+                "TransferDeadLetterMessageCount"
+            } else {
+                "DeadLetterMessageCount"
+            };
             let detail = format!(
-                "'{address}' cannot be managed: it goes with '{}', whose DeadLetterMessageCount counts what is in it.",
+                "'{address}' cannot be managed: it goes with '{}', whose {count} counts what is in it.",
                 address.path()
             );
             Err(Refusal::bad_request(detail).numbered(40_000))

@@ -84,7 +84,7 @@ impl Broker {
 
     /// The same by its id.
     pub(in crate::broker) fn note_use_of(&self, id: SubscriptionId) {
-        if let Some((_, own)) = self.registry().subscription(id) {
+        if let Some((_, own)) = self.registry().subscription(id.owner()) {
             self.note_use(own);
         }
     }

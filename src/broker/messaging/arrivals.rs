@@ -64,7 +64,7 @@ impl Broker {
         by: &Actor,
     ) -> Result<Waiter<'_>, MessagingError> {
         let registry = self.registry();
-        let found = registry.subscription(awaited.queue().subscription);
+        let found = registry.subscription(awaited.queue().subscription.owner());
         found.ok_or(MessagingError::EntityDeleted)?;
         self.shared.arrivals.wait_at(awaited, by)
     }

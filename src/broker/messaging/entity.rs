@@ -10,13 +10,14 @@ use crate::model::registry::{SubscriptionKind, TopicEntry};
 use crate::model::subscription::EventSubscription;
 use crate::wire::service_bus::entity::EntityAddress;
 
-/// A queue, a topic or a subscription, or the dead letters of either.
+/// A queue, a topic or a subscription, or the dead letters or transfer dead letters of either.
 pub struct MessagingEntity {
     broker: Broker,
     pub topic: Arc<TopicEntry>,
     /// Where its messages lie; `None` for a topic.
     pub subscription: Option<Arc<EventSubscription>>,
     sub_queue: SubQueue,
+    is_transfer: bool,
 }
 
 impl Broker {
@@ -27,9 +28,6 @@ impl Broker {
     }
 
     fn entity_at(&self, address: &EntityAddress) -> Result<MessagingEntity, String> {
-        if address.is_transfer {
-            return Err("nothing is transferred here, so nothing fails to be".to_owned());
-        }
         let name = TopicName::parse(&address.topic_or_queue).map_err(|error| error.to_string())?;
         let (topic, subscription) = match &address.subscription {
             Some(own) => {
@@ -53,6 +51,7 @@ impl Broker {
             topic,
             subscription,
             sub_queue: address.sub_queue,
+            is_transfer: address.is_transfer,
         })
     }
 
@@ -93,6 +92,11 @@ impl MessagingEntity {
     pub fn receiver(self) -> Result<MessageReceiver, MessagingError> {
         let subscription = self.subscription.ok_or(MessagingError::IsTopic)?;
         let queue = (self.topic, subscription);
-        Ok(MessageReceiver::of(&self.broker, queue, self.sub_queue))
+        let receiver = MessageReceiver::of(&self.broker, queue, self.sub_queue);
+        Ok(if self.is_transfer {
+            receiver.of_transfers()
+        } else {
+            receiver
+        })
     }
 }

@@ -42,7 +42,7 @@ impl Broker {
     /// Locks what can be received from a queue now.
     pub async fn receive(&self, request: &ReceiveRequest) -> Result<Vec<Locked>, MessagingError> {
         let registry = self.registry();
-        let found = registry.subscription(request.of.subscription);
+        let found = registry.subscription(request.of.subscription.owner());
         let (topic, subscription) = found.ok_or(MessagingError::EntityDeleted)?;
         self.note_use(subscription);
         let mode = subscription.definition.destination.delivery_mode();

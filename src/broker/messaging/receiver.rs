@@ -32,6 +32,8 @@ pub struct MessageReceiver {
     pub topic: Arc<TopicEntry>,
     pub subscription: Arc<EventSubscription>,
     pub sub_queue: SubQueue,
+    /// The messages are those of the transfer queue.
+    is_transfer: bool,
 }
 
 impl MessageReceiver {
@@ -42,6 +44,15 @@ impl MessageReceiver {
             topic,
             subscription,
             sub_queue,
+            is_transfer: false,
+        }
+    }
+
+    /// Returns what receives from the transfer queue of the same entity.
+    pub(super) fn of_transfers(self) -> Self {
+        Self {
+            is_transfer: true,
+            ..self
         }
     }
 
@@ -52,8 +63,13 @@ impl MessageReceiver {
 
     /// Returns where its messages lie in the store.
     pub fn queue(&self) -> QueueRef {
+        let own = self.subscription.id;
         QueueRef {
-            subscription: self.subscription.id,
+            subscription: if self.is_transfer {
+                own.transfers()
+            } else {
+                own
+            },
             queue: self.sub_queue,
         }
     }
@@ -77,7 +93,9 @@ impl MessageReceiver {
     /// Says whether what lies here goes on to another entity.
     fn forwards(&self) -> bool {
         let pulled = self.subscription.definition.destination.pull_queue();
-        pulled.is_some_and(|pulled| pulled.receiving.forward_target(self.sub_queue).is_some())
+        let goes_on =
+            pulled.is_some_and(|pulled| pulled.receiving.forward_target(self.sub_queue).is_some());
+        goes_on && !self.is_transfer
     }
 
     /// Checks that anybody may receive.

@@ -102,7 +102,7 @@ impl Broker {
     /// Returns the bytes that a queue may grow by.
     pub(super) fn room_of(&self, of: SubscriptionId) -> u64 {
         let registry = self.registry();
-        let found = registry.subscription(of);
+        let found = registry.subscription(of.owner());
         found.map_or(0, |(topic, _)| self.room(topic))
     }
 

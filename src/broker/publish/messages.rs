@@ -50,8 +50,9 @@ fn targets(
     now: Timestamp,
     (from, steps_max): (usize, usize),
 ) -> FanOutPart {
-    // A queue whose messages nobody else gets has no filters to be asked.
-    let is_asked = topic.subscriptions.size() > topic.measured.len();
+    // A queue whose messages nobody else gets has no filters to be asked. Its transfer queue is none of its subscriptions.
+    let own = topic.measured.len() - usize::from(topic.own.is_some());
+    let is_asked = topic.subscriptions.size() > own;
     match is_asked && message::is_message(event) {
         true => topic.fan_out_part(&readable(event), now, from, steps_max),
         false => topic.fan_out_part(event, now, from, steps_max),

@@ -25,7 +25,10 @@ pub struct MessageCounts {
     /// Received by number only.
     pub deferred: u64,
     pub scheduled: u64,
-    /// Whether there are more of the last three than were counted.
+    /// Counts those that go on to another entity, because they were sent there by way of this one.
+    pub transfers: u64,
+    pub transfer_dead_letters: u64,
+    /// Whether there are more that are locked, deferred or scheduled than were counted.
     pub is_partial: bool,
 }
 
@@ -42,6 +45,8 @@ impl MessageCounts {
             active: self.depth.pending.saturating_sub(self.scheduled),
             scheduled: self.scheduled,
             dead_letters: self.depth.dead_letters,
+            transfers: self.transfers,
+            transfer_dead_letters: self.transfer_dead_letters,
             bytes,
         }
     }
@@ -117,15 +122,17 @@ fn counted_together(most: u64) -> usize {
 }
 
 // While a message cannot be received, `next_attempt_at` lies ahead.
-const COUNTS: &str = "SELECT coalesce(pending, 0), coalesce(dead_letters, 0), \
+const COUNTS: &str = "SELECT coalesce(own.pending, 0), coalesce(own.dead_letters, 0), \
      (SELECT min(next_attempt_at) FROM delivery \
          WHERE delivery.subscription_id = wanted.value AND state = 'Pending'), \
      (SELECT json_array(count(*), count(*) FILTER (WHERE locked_until > ?2 AND NOT deferred), \
              count(*) FILTER (WHERE deferred), count(*) FILTER (WHERE scheduled_at > ?2)) \
          FROM (SELECT locked_until, deferred, scheduled_at FROM delivery \
              WHERE delivery.subscription_id = wanted.value AND state = 'Pending' \
-             AND next_attempt_at > ?2 ORDER BY next_attempt_at, id LIMIT ?3)) \
-     FROM json_each(?1) AS wanted LEFT JOIN subscription_total ON subscription_id = wanted.value \
+             AND next_attempt_at > ?2 ORDER BY next_attempt_at, id LIMIT ?3)), \
+     coalesce(transfers.pending, 0), coalesce(transfers.dead_letters, 0) \
+     FROM json_each(?1) AS wanted LEFT JOIN subscription_total AS own ON own.subscription_id = wanted.value \
+     LEFT JOIN subscription_total AS transfers ON transfers.subscription_id = -wanted.value \
      ORDER BY wanted.key";
 
 const SCHEDULED: &str = "SELECT count(DISTINCT first_number) FROM (SELECT first_number FROM delivery \
@@ -152,6 +159,8 @@ fn message_counts(
             locked,
             deferred,
             scheduled,
+            transfers: row.get(4)?,
+            transfer_dead_letters: row.get(5)?,
             is_partial: looked_at >= most,
         })
     })

@@ -234,7 +234,7 @@ pub(super) fn judge(it: &mut Judged<'_>) {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QueueAnswer {
-    /// Messages, dead letters included.
+    /// Messages, dead letters and transfers included.
     message_count: u64,
     /// Of all these messages.
     size_in_bytes: u64,
@@ -249,8 +249,9 @@ pub(super) struct CountDetails {
     dead_letter_message_count: u64,
     /// Up to 10,000; more are counted as active.
     scheduled_message_count: u64,
-    /// None: a message is in one of two queues at any moment.
+    /// Counts those that go on to another entity, because they were sent there by way of this one.
     transfer_message_count: u64,
+    /// Counts those that could not go on.
     transfer_dead_letter_message_count: u64,
 }
 
@@ -258,7 +259,7 @@ impl QueueAnswer {
     /// Of what has these counts.
     pub(super) fn of(counts: QueueCounts) -> Self {
         Self {
-            message_count: counts.active + counts.scheduled + counts.dead_letters,
+            message_count: counts.all(),
             size_in_bytes: counts.bytes,
             count_details: counts.into(),
         }
@@ -271,8 +272,8 @@ impl From<QueueCounts> for CountDetails {
             active_message_count: counts.active,
             dead_letter_message_count: counts.dead_letters,
             scheduled_message_count: counts.scheduled,
-            transfer_message_count: 0,
-            transfer_dead_letter_message_count: 0,
+            transfer_message_count: counts.transfers,
+            transfer_dead_letter_message_count: counts.transfer_dead_letters,
         }
     }
 }

@@ -39,7 +39,8 @@ pub(crate) async fn export(Query(filter): Query<NameFilter>, call: Call) -> Page
         let counts = counts(&call, queues).await?;
         let documents = queues.iter().zip(&counts);
         lines.extend(documents.flat_map(|(queue, counts)| {
-            let bytes = call.broker.queue_bytes(&[queue.subscription.id]);
+            let id = queue.subscription.id;
+            let bytes = call.broker.queue_bytes(&[id, id.transfers()]);
             line(&queue.document(counts, bytes))
         }));
     }

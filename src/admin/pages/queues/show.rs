@@ -82,7 +82,7 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
         rules_of_it: Vec<BusRule> = BusRule::all_of(call),
         recipe: Recipe = recipe,
         path: String = of.page(),
-        bytes: u64 = call.broker.queue_bytes(&[id]),
+        bytes: u64 = call.broker.queue_bytes(&[id, id.transfers()]),
         queue: Queue = of.clone(),
     })
 }
