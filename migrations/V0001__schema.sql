@@ -151,7 +151,7 @@ CREATE INDEX event_unmatched ON event (id) WHERE matched = 0;
 CREATE TABLE delivery (
     id                   INTEGER PRIMARY KEY,
     event_id             INTEGER NOT NULL REFERENCES event (id),
-    subscription_id      INTEGER NOT NULL,
+    subscription_id      INTEGER NOT NULL, -- of a transfer queue: that of its owner, negated
     checksum             INTEGER NOT NULL, -- of what seldom changes (see src/store/engine/checksum.rs)
     state                TEXT    NOT NULL DEFAULT 'Pending' -- no IN (...): it costs a temporary table per write
                              CHECK (state = 'Pending' OR state = 'Delivered' OR state = 'DeadLettered'
@@ -181,6 +181,7 @@ CREATE TABLE delivery (
     first_number         INTEGER,          -- that of its delivery to the first queue; of what was scheduled in a topic,
                                            -- the id of the first copy
     dead_letter_source   TEXT,             -- the queue of which it was a dead letter
+    transfer_to          TEXT,             -- in a transfer queue: the queue or topic that it goes on to
     -- Dead letters.
     dead_letter_reason   TEXT,
     receiver_reason      TEXT,             -- given by the receiver that dead-lettered it itself

@@ -5,6 +5,7 @@ import uuid
 
 import proton
 import pytest
+from azure.servicebus import ServiceBusSubQueue
 from proton.handlers import MessagingHandler, TransactionHandler
 from proton.reactor import Container, SenderOption
 
@@ -128,11 +129,26 @@ def test_a_transaction_receives_and_sends(appliance, moved, client, queues):
         assert bodies(receiving.receive_messages(max_message_count=2)) == ["a", "b"]
 
 
-def test_a_transaction_sends_by_way_of_another_entity(appliance, moved, queues):
+def test_a_transaction_sends_by_way_of_another_entity(appliance, moved, client, queues):
     of, to = queues
     assert moved(of, to, via=of) == "committed"
-    assert (count(appliance, of), count(appliance, to)) == (0, 1)
+    assert bodies(received(client, to, 1)) == ["moved"]
+    assert (count(appliance, of), count(appliance, to)) == (0, 0)
     assert "could not be found" in moved(of, "nowhere", via=of)
+
+
+def test_what_cannot_be_passed_on_is_a_transfer_dead_letter(appliance, moved, client, queues):
+    of, to = queues
+    disable = lambda: appliance.manage("PUT", f"/queues/{to}", {"properties": {"status": "SendDisabled"}})
+    details = lambda: appliance.manage("GET", f"/queues/{of}")["properties"]["countDetails"]
+    assert moved(of, to, via=of, before_end=disable) == "committed"
+    with receiver(client, of, sub_queue=ServiceBusSubQueue.TRANSFER_DEAD_LETTER) as dead:
+        [message] = dead.receive_messages()
+        assert (str(message), message.dead_letter_reason) == ("moved", "ForwardTargetDisabled")
+        assert details()["transferDeadLetterMessageCount"] == 1
+        dead.complete_message(message)
+        assert details()["transferDeadLetterMessageCount"] == 0
+    assert (count(appliance, of), count(appliance, to)) == (0, 0)
 
 
 def test_nothing_is_done_before_the_end_or_after_an_abort(appliance, moved, queues):

@@ -37,10 +37,11 @@ pub trait Container: Send + Sync + 'static {
     /// Returns whether nothing was taken from it since it was shown.
     fn still_holds(&self, authority: &Authority) -> bool;
 
-    /// Attaches a link over which a client sends.
+    /// Attaches a link over which a client sends; to another entity by way of this one, if there is one.
     async fn open_incoming(
         &self,
         entity: &EntityAddress,
+        transfer_to: Option<&EntityAddress>,
     ) -> Result<Box<dyn IncomingLink>, AmqpError>;
 
     /// Attaches a link over which a client receives. One that wants the next session may wait for it, unless it is `gone`.
@@ -135,6 +136,8 @@ impl Transaction {
 #[derive(Debug)]
 pub struct TransactionSend {
     pub to: KnownEntity,
+    /// The entity that they go on to from there.
+    pub transfer_to: Option<EntityAddress>,
     pub messages: Vec<Message>,
     /// The numbers that scheduled ones were promised.
     pub promised: Vec<PromisedNumber>,

@@ -17,7 +17,7 @@ use crate::api::amqp::management;
 use crate::api::amqp::receiver::{LockDecisions, ReceiverLink, check_locks};
 use crate::api::amqp::sessions::Sessions;
 use crate::api::authority::{AccessDenied, Authority, ShownSignature};
-use crate::broker::{MessagingEntity, MessagingError, MessagingTransaction};
+use crate::broker::{MessageSender, MessagingEntity, MessagingError, MessagingTransaction};
 use crate::model::audit::{Actor, Caller};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::{PutToken, SCHEME, TokenKind};
@@ -102,8 +102,14 @@ impl Container for EntityContainer {
     async fn open_incoming(
         &self,
         entity: &EntityAddress,
+        transfer_to: Option<&EntityAddress>,
     ) -> Result<Box<dyn IncomingLink>, AmqpError> {
-        Ok(Box::new(self.find(entity)?.sender()?))
+        let found = self.find(entity)?;
+        if let Some(onward) = transfer_to {
+            // Later it may be gone: what is sent then is kept as what could not be passed on.
+            self.find(onward)?.sender()?;
+        }
+        Ok(Box::new(sender(&found, transfer_to)?))
     }
 
     async fn open_outgoing(
@@ -164,11 +170,12 @@ impl Container for EntityContainer {
         let mut transaction = MessagingTransaction::default();
         for TransactionSend {
             to,
+            transfer_to,
             messages,
             promised,
         } in changes.sends
         {
-            let sender = self.find_again(&to)?.sender()?;
+            let sender = sender(&self.find_again(&to)?, transfer_to.as_ref())?;
             transaction.send(&sender, messages, promised).await?;
         }
         for (of, numbers) in changes.cancels {
@@ -194,6 +201,17 @@ impl Container for EntityContainer {
         }
         let committed = self.state.broker.commit(transaction).await;
         committed.map_err(|error| rolled_back(&error))
+    }
+}
+
+/// Returns what sends to an entity, or by way of it to another one.
+fn sender(
+    entity: &MessagingEntity,
+    transfer_to: Option<&EntityAddress>,
+) -> Result<MessageSender, MessagingError> {
+    match transfer_to {
+        Some(onward) => entity.sender_to(onward),
+        None => entity.sender(),
     }
 }
 

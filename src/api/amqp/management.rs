@@ -139,6 +139,7 @@ pub(super) async fn prepare(
             let numbers = promised.iter().map(PromisedNumber::number).collect();
             let send = TransactionSend {
                 to: entity.clone(),
+                transfer_to: None,
                 messages,
                 promised,
             };

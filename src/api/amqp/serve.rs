@@ -171,6 +171,8 @@ struct Link {
     by: Actor,
     /// What the entity was known by when it was attached, if it was there.
     entity: Option<i64>,
+    /// The entity that its messages go on to from there.
+    transfer_to: Option<EntityAddress>,
     end: End,
 }
 
@@ -412,13 +414,11 @@ impl Shell<'_> {
         let now = self.now();
         let mut detached = Vec::new();
         for (id, link) in &mut self.links {
-            match may_use(
-                &self.claims.borrow(),
-                &link.address,
-                link.right,
-                now,
-                |_| true,
-            ) {
+            let claims = self.claims.borrow();
+            let may = |place: &Address| may_use(&claims, place, link.right, now, |_| true);
+            let onward = link.transfer_to.clone().map(Address::Messages);
+            let allowed = onward.as_ref().map_or(Ok(()), |place| may(place).map(drop));
+            match allowed.and_then(|()| may(&link.address)) {
                 Ok(by) => link.by = by,
                 Err(error) => detached.push((*id, error)),
             }
@@ -615,14 +615,7 @@ impl Shell<'_> {
             let problem = "no valid token was shown yet";
             return Err(AmqpError::new(UNAUTHORIZED_ACCESS, problem));
         }
-        let address = match (right, attach.transfer_destination()) {
-            (Some(Right::Send), Some(destination)) => {
-                let destination = find(destination)?;
-                self.check(&destination, right)?;
-                destination
-            }
-            _ => address,
-        };
+        let transfer_to = self.transfer_destination(attach, right)?;
         let end = match (&address, attach.role) {
             (Address::Tokens, Role::Sender) => {
                 self.check_token_links(attach.role)?;
@@ -654,7 +647,10 @@ impl Shell<'_> {
                 })?
             }
             (Address::Messages(entity), Role::Sender) => {
-                self.spawn((link, attach), entity, |task, _| store_messages(task))?
+                let onward = transfer_to.clone();
+                self.spawn((link, attach), entity, |task, _| {
+                    store_messages(task, onward)
+                })?
             }
             (Address::Messages(entity), Role::Receiver) => {
                 let request = receiver_request(entity, attach, by.clone());
@@ -672,6 +668,7 @@ impl Shell<'_> {
             right,
             by,
             entity,
+            transfer_to,
             end,
         };
         match &attached.end {
@@ -684,6 +681,27 @@ impl Shell<'_> {
         }
         self.links.insert(link, attached);
         Ok(())
+    }
+
+    /// Returns the entity that messages of a link go on to, if the peer sends them by way of another one, and may send there.
+    fn transfer_destination(
+        &self,
+        attach: &Attach,
+        right: Option<Right>,
+    ) -> Result<Option<EntityAddress>, AmqpError> {
+        let named = attach.transfer_destination();
+        let Some(named) = named.filter(|_| right == Some(Right::Send)) else {
+            return Ok(None);
+        };
+        let place = find(named)?;
+        self.check(&place, right)?;
+        match place {
+            Address::Messages(entity) => Ok(Some(entity)),
+            Address::Management(_) | Address::Tokens | Address::Coordinator => {
+                let problem = format!("messages go on to queues and topics, and not to {named}");
+                Err(AmqpError::new(NOT_ALLOWED, problem))
+            }
+        }
     }
 
     fn check_token_links(&self, role: Role) -> Result<(), AmqpError> {
@@ -879,6 +897,10 @@ impl Shell<'_> {
             .sends
             .iter()
             .map(|each| (&each.to.address, Right::Send));
+        let transfers = changes
+            .sends
+            .iter()
+            .filter_map(|each| Some((each.transfer_to.as_ref()?, Right::Send)));
         let cancels = changes
             .cancels
             .iter()
@@ -886,7 +908,8 @@ impl Shell<'_> {
         let settles = changes.settles.iter().map(|each| (&each.of, Right::Listen));
         let states = changes.states.iter().map(|(of, ..)| (of, Right::Listen));
         let mut checked = HashSet::new();
-        for (entity, right) in sends.chain(cancels).chain(settles).chain(states) {
+        let all = sends.chain(transfers).chain(cancels);
+        for (entity, right) in all.chain(settles).chain(states) {
             if checked.insert((entity, right == Right::Send)) {
                 self.check(&Address::Messages(entity.clone()), Some(right))?;
             }
@@ -981,8 +1004,10 @@ impl Shell<'_> {
     /// Keeps a message for the end of its transaction.
     fn send_in(&mut self, transaction: Bytes, link: LinkId, arrived: &Arrived) {
         let kept = arrived.messages().and_then(|messages| {
+            let attached = self.links.get(&link);
             let send = TransactionSend {
                 to: self.target(link)?,
+                transfer_to: attached.and_then(|link| link.transfer_to.clone()),
                 messages,
                 promised: Vec::new(),
             };

@@ -1222,7 +1222,8 @@ pub(super) fn named_bytes(attach: &Attach) -> usize {
         Some(Target::Node { address, .. }) => address.as_ref().map_or(0, String::len),
         Some(Target::Coordinator) | None => 0,
     };
-    attach.name.len() + source + target
+    let onward = attach.transfer_destination().map_or(0, str::len);
+    attach.name.len() + source + target + onward
 }
 
 /// What says the same as the peer's attach from our end.

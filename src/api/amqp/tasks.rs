@@ -225,9 +225,12 @@ impl Task {
     }
 }
 
-/// Stores what a client sends.
-pub(super) async fn store_messages(mut task: Task) {
-    let sender = match task.container.open_incoming(&task.entity).await {
+/// Stores what a client sends, to another entity by way of this one if there is one.
+pub(super) async fn store_messages(mut task: Task, transfer_to: Option<EntityAddress>) {
+    let opened = task
+        .container
+        .open_incoming(&task.entity, transfer_to.as_ref());
+    let sender = match opened.await {
         Ok(sender) => sender,
         Err(error) => return task.refuse(error),
     };

@@ -282,6 +282,7 @@ mod tests {
                 address: jobs(),
                 id: 1,
             },
+            transfer_to: None,
             messages: Vec::new(),
             promised: Vec::new(),
         };

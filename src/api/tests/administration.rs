@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::{Door, TOKEN};
 use crate::model::access::Secret;
 use crate::model::shared_access::ROOT_RULE;
+use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::service_bus::entity::EntityAddress;
 use crate::wire::service_bus::sas::sign;
 use crate::wire::service_bus::xml::Element;
 
@@ -556,4 +558,37 @@ async fn what_is_scheduled_counts_in_the_topic_alone() {
         assert_eq!(count("Active").as_deref(), Some(active), "{path}");
         assert_eq!(count("Scheduled").as_deref(), Some(scheduled), "{path}");
     }
+}
+
+#[tokio::test]
+async fn transfers_are_counted_and_those_that_could_not_go_on_received() {
+    let door = Door::new().await;
+    for name in ["/jobs", "/done"] {
+        door.create(name, "Queue").await;
+    }
+    let broker = &door.state().broker;
+    let entity = |name: &str| EntityAddress::of_parts([name]).expect("an address");
+    let found = broker.resolve(&entity("jobs")).expect("a queue");
+    let sender = found.sender_to(&entity("done")).expect("a sender");
+    let message = Message::of(&Properties::default(), Vec::new(), "x".into());
+    sender.send(vec![message]).await.expect("sent");
+    let counts = async || {
+        let shown = door.administer(Method::GET, "/jobs", "").await;
+        let of = "content/QueueDescription/CountDetails";
+        let names = ["Active", "DeadLetter", "Transfer", "TransferDeadLetter"];
+        names.map(|name| shown.text(&format!("{of}/{name}MessageCount")))
+    };
+    let told = |counts: [&str; 4]| counts.map(|count| Some(count.to_owned()));
+    assert_eq!(counts().await, told(["0", "0", "1", "0"]));
+    door.delete("/queues/done").await;
+    broker.forward_all().await.expect("looked at");
+    assert_eq!(counts().await, told(["0", "0", "0", "1"]));
+    let bearer = format!("Bearer {TOKEN}");
+    let headers = [("host", HOST), ("authorization", bearer.as_str())];
+    let path = "/jobs/$Transfer/$DeadLetterQueue/messages/head?timeout=0";
+    for expected in [StatusCode::OK, StatusCode::NO_CONTENT] {
+        let answer = door.send(Method::DELETE, path, &headers, "").await;
+        assert_eq!(answer.status, expected, "{}", answer.body);
+    }
+    assert_eq!(counts().await, told(["0"; 4]));
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::broker::messaging::{MessageReceiver, MessageSender, MessagingError, NotAllowed};
+use crate::broker::publish::messages::TransferRoute;
 use crate::model::lease::SubQueue;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::{SubscriptionKind, TopicEntry};
@@ -86,6 +87,19 @@ impl MessagingEntity {
             return Err(NotAllowed::SendToSubscription.into());
         }
         MessageSender::of(&self.broker, Arc::clone(&self.topic))
+    }
+
+    /// Returns what sends to another entity by way of it. From a queue that goes on once it is stored; by way of a topic, which
+    /// has no transfer queue, it is sent there at once.
+    pub fn sender_to(&self, onward: &EntityAddress) -> Result<MessageSender, MessagingError> {
+        let sender = self.sender()?;
+        match (&self.subscription, TopicName::parse(&onward.topic_or_queue)) {
+            (Some(queue), Ok(to)) => Ok(sender.on(TransferRoute {
+                by: queue.id.transfers(),
+                to,
+            })),
+            (Some(_), Err(_)) | (None, _) => self.broker.resolve(onward)?.sender(),
+        }
     }
 
     /// Returns what receives from it. Whether somebody may is asked when a message is.

@@ -73,7 +73,8 @@ impl Broker {
         topic: &TopicEntry,
         turns: &mut ForwardTurns,
     ) -> Result<bool, StoreError> {
-        let sources = forwarding_sources(topic);
+        let mut sources = forwarding_sources(topic);
+        sources.extend(self.transfer_source(topic));
         if sources.is_empty() {
             return Ok(false); // as with every topic of events
         }
@@ -123,7 +124,6 @@ impl Broker {
         }
         let mut more = due.len() == limit;
         let is_for_messages = |to: &&Arc<TopicEntry>| to.topic.kind.takes_messages();
-        let to = registry.topic(to).filter(is_for_messages);
         let first_copies = first_copies_max(topic);
         let (mut moves, mut announce) = (Vec::new(), Vec::new());
         for mut message in due {
@@ -132,12 +132,16 @@ impl Broker {
                 break;
             }
             tokio::task::yield_now().await; // to read and change a message keeps the thread busy
-            if message.hops == 0 {
+            let named = to.or(message.transfer_to.as_ref());
+            let target = named
+                .and_then(|name| registry.topic(name))
+                .filter(is_for_messages);
+            if message.hops == 0 && message.transfer_to.is_none() {
                 message.copies = first_copies.of(message.copies);
             }
             size.messages += 1;
             let delivery = message.delivery;
-            let onward = self.onward(message, to).await.map(|(to, request)| {
+            let onward = self.onward(message, target).await.map(|(to, request)| {
                 size.add(&request);
                 self.ready(to, request)
             });
@@ -150,10 +154,24 @@ impl Broker {
         }
         let request = ForwardRequest { from, moves, now };
         let ended = self.store().ledger.forward(request, announce).await?;
-        if from.queue == SubQueue::Active {
+        if from.subscription != queue.id {
+            self.announce_dead_letters(from.subscription, &ended);
+        } else if from.queue == SubQueue::Active {
             self.on_settled(topic, queue, &ended);
         }
         Ok(more)
+    }
+
+    /// Returns the transfer queue of a queue, if anything lies in it.
+    fn transfer_source<'a>(&self, topic: &'a TopicEntry) -> Option<ForwardSource<'a>> {
+        let queue = topic.own.as_deref()?;
+        let from = QueueRef::pending(queue.id.transfers());
+        let is_used = self.queue_bytes(&[from.subscription]) > 0;
+        is_used.then_some(ForwardSource {
+            queue,
+            from,
+            to: None,
+        })
     }
 
     /// What a message becomes where it goes, or why it cannot go on.
@@ -223,12 +241,13 @@ struct ForwardTurn {
     left: usize,
 }
 
-/// A part of a queue or subscription whose messages go on.
+/// A part of a queue or subscription whose messages go on, or a transfer queue.
 #[derive(Clone, Copy)]
 struct ForwardSource<'a> {
     queue: &'a EventSubscription,
     from: QueueRef,
-    to: &'a TopicName,
+    /// The entity that they go on to; `None` for that which each of them names.
+    to: Option<&'a TopicName>,
 }
 
 fn forwarding_sources(topic: &TopicEntry) -> Vec<ForwardSource<'_>> {
@@ -240,7 +259,11 @@ fn forwarding_sources(topic: &TopicEntry) -> Vec<ForwardSource<'_>> {
                 subscription: queue.id,
                 queue: part,
             };
-            Some(ForwardSource { queue, from, to })
+            Some(ForwardSource {
+                queue,
+                from,
+                to: Some(to),
+            })
         })
     });
     each.collect()

@@ -135,12 +135,23 @@ impl Broker {
         settlements: &[Settlement],
     ) {
         self.meters().settled(topic, subscription, settlements);
+        if self.announce_dead_letters(subscription.id, settlements) {
+            self.note_forwarding(subscription);
+        }
+    }
+
+    /// Wakes receivers of the dead letters that settlements have made. Returns whether there are any.
+    pub(super) fn announce_dead_letters(
+        &self,
+        of: SubscriptionId,
+        settlements: &[Settlement],
+    ) -> bool {
         let is_dead = |each: &&Settlement| matches!(each, Settlement::DeadLetter(_));
         let dead = settlements.iter().filter(is_dead).count();
         if dead > 0 {
-            let awaited = Awaited::Queue(QueueRef::dead_letters(subscription.id));
+            let awaited = Awaited::Queue(QueueRef::dead_letters(of));
             self.shared.arrivals.announce(&awaited, dead);
-            self.note_forwarding(subscription);
         }
+        dead > 0
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::background::by_steps;
 use crate::broker::messaging::{MessagingError, NotAllowed};
+use crate::broker::publish::messages::{AcceptedMessages, TransferRoute};
 use crate::broker::{Broker, NewMessage};
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{BATCH_MESSAGES_MAX, MESSAGE_BYTES_MAX};
@@ -24,6 +25,8 @@ pub struct MessageSender {
     broker: Broker,
     /// As it was when the sender began. What is sent is matched with what it is then.
     topic: Arc<TopicEntry>,
+    /// Where what is sent goes on to, if it is another entity's.
+    route: Option<TransferRoute>,
 }
 
 impl MessageSender {
@@ -36,7 +39,16 @@ impl MessageSender {
         Ok(Self {
             broker: broker.clone(),
             topic,
+            route: None,
         })
+    }
+
+    /// Returns what sends on a way that leads from here to another entity.
+    pub(super) fn on(self, route: TransferRoute) -> Self {
+        Self {
+            route: Some(route),
+            ..self
+        }
     }
 
     /// Returns the id of what it sends to.
@@ -72,8 +84,8 @@ impl MessageSender {
         messages: Vec<Message>,
     ) -> Result<impl Future<Output = Result<Vec<i64>, MessagingError>> + Send + use<>, MessagingError>
     {
-        let (topic, messages) = self.accept(messages).await?;
-        let storing = self.broker.begin_to_send(&topic, messages).await?;
+        let accepted = self.accept(messages).await?;
+        let storing = self.broker.begin_to_send(accepted).await?;
         Ok(async { Ok(storing.await?) })
     }
 
@@ -134,7 +146,7 @@ impl MessageSender {
     pub(super) async fn accept(
         &self,
         messages: Vec<Message>,
-    ) -> Result<(Arc<TopicEntry>, Vec<NewMessage>), MessagingError> {
+    ) -> Result<AcceptedMessages, MessagingError> {
         let (broker, name) = (&self.broker, &self.topic.topic.name);
         let found = broker.topic(name);
         let topic = found.map_err(|error| broker.no_entity(name, error.to_string()))?;
@@ -142,8 +154,8 @@ impl MessageSender {
             let reason = "it was deleted, and another one has its name now";
             return Err(broker.no_entity(name, reason.to_owned()));
         }
-        check(&topic, &messages)?;
-        let accepted = in_turns(messages, |sent| {
+        check(&topic, &messages, self.route.is_some())?;
+        let read = in_turns(messages, |sent| {
             let scheduled_at = sent.scheduled_enqueue_ms()?.map(Timestamp::from_ms);
             let new_id = || broker.entropy().uuid().simple().to_string();
             let event = message::to_event(sent, new_id)?;
@@ -152,7 +164,11 @@ impl MessageSender {
                 scheduled_at,
             })
         });
-        Ok((topic, accepted.await?))
+        Ok(AcceptedMessages {
+            at: topic,
+            messages: read.await?,
+            route: self.route.clone(),
+        })
     }
 }
 
@@ -171,8 +187,8 @@ async fn in_turns<M, T>(
     Ok(made)
 }
 
-/// Checks that the queue takes the messages.
-fn check(topic: &TopicEntry, messages: &[Message]) -> Result<(), MessagingError> {
+/// Checks that the queue takes the messages, some of which only go by way of it.
+fn check(topic: &TopicEntry, messages: &[Message], go_on: bool) -> Result<(), MessagingError> {
     let TopicKind::Queue(_) = &topic.topic.kind else {
         return Ok(());
     };
@@ -181,7 +197,7 @@ fn check(topic: &TopicEntry, messages: &[Message]) -> Result<(), MessagingError>
     }
     let has_sessions = topic.own.as_ref().is_some_and(|own| own.has_sessions());
     let lacks_session = |each: &Message| message::session_id(each).is_none();
-    if has_sessions && messages.iter().any(lacks_session) {
+    if has_sessions && !go_on && messages.iter().any(lacks_session) {
         return Err(NotAllowed::SendWithoutSession.into());
     }
     Ok(())

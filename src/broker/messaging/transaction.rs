@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::broker::Broker;
 use crate::broker::messaging::{MessageReceiver, MessageSender, MessagingError};
+use crate::broker::publish::messages::AcceptedMessages;
 use crate::broker::publish::rules::MadeCopies;
-use crate::broker::{Broker, NewMessage};
 use crate::model::audit::{AuditEntry, Caller, Target};
 use crate::model::delivery::DeliveryId;
 use crate::model::lease::LockChange;
@@ -30,8 +31,7 @@ pub struct MessagingTransaction {
 
 /// Messages for one entity, until the end.
 struct KeptSend {
-    to: Arc<TopicEntry>,
-    messages: Vec<NewMessage>,
+    accepted: AcceptedMessages,
     /// The numbers that scheduled ones were promised.
     promised: Vec<PromisedNumber>,
 }
@@ -50,12 +50,8 @@ impl MessagingTransaction {
         messages: Vec<Message>,
         promised: Vec<PromisedNumber>,
     ) -> Result<(), MessagingError> {
-        let (to, messages) = sender.accept(messages).await?;
-        self.sends.push(KeptSend {
-            to,
-            messages,
-            promised,
-        });
+        let accepted = sender.accept(messages).await?;
+        self.sends.push(KeptSend { accepted, promised });
         Ok(())
     }
 
@@ -73,7 +69,7 @@ impl MessagingTransaction {
     /// Returns the room that it takes in the one change that all of it is, before what rules make of the messages.
     fn made(&self) -> Result<MadeCopies, MessagingError> {
         let cancelled = self.cancels.iter().map(|kept| kept.scheduled.len());
-        let messages = self.sends.iter().flat_map(|kept| &kept.messages);
+        let messages = self.sends.iter().flat_map(|kept| &kept.accepted.messages);
         let sent = messages.map(|each| each.event.size());
         let states = self.states.iter().filter_map(|(_, state)| state.as_ref());
         let bytes = sent.sum::<usize>() + states.map(Vec::len).sum::<usize>();
@@ -120,22 +116,18 @@ impl Broker {
         } = transaction;
         let cancelled = cancels.iter().map(|kept| kept.scheduled.len());
         let (mut appends, mut copies) = (Vec::with_capacity(sends.len()), cancelled.sum::<usize>());
-        for KeptSend {
-            to,
-            messages,
-            promised,
-        } in sends
-        {
-            let accepted = AppendRequest {
+        for KeptSend { accepted, promised } in sends {
+            let at = Arc::clone(&accepted.at);
+            let request = AppendRequest {
                 promised,
-                ..self.accepted(&to, messages, &mut made).await?
+                ..self.request_of(accepted, &mut made).await?
             };
-            let targets = accepted.events.iter().map(|(_, to)| to.len());
+            let targets = request.events.iter().map(|(_, to)| to.len());
             copies += targets.sum::<usize>();
             if copies > RULE_COPIES_MAX {
                 return Err(MessagingError::TransactionTooLarge);
             }
-            appends.push(self.ready(&to, accepted));
+            appends.push(self.ready(&at, request));
         }
         let locks = LockChanges {
             dropping: self.dropping(&changes),

@@ -10,16 +10,20 @@ use crate::broker::background::{MATCHING, in_background};
 use crate::broker::manage::target;
 use crate::broker::messaging::MessagingError;
 use crate::broker::publish::rules::MadeCopies;
-use crate::broker::publish::{Arrival, PublishError, STEPS_AT_ONCE_MAX, STEPS_OF_A_TURN_MAX};
+use crate::broker::publish::{
+    Arrival, PublishError, STEPS_AT_ONCE_MAX, STEPS_OF_A_TURN_MAX, empty,
+};
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::Event;
 use crate::model::limits::RULE_COPIES_MAX;
+use crate::model::name::TopicName;
 use crate::model::registry::{FanOutPart, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{
-    AppendRequest, Appended, FreeChanges, FreeSettled, HandedOver, NumberedQuery, QueueIntake,
+    AppendRequest, Appended, ForwardMark, FreeChanges, FreeSettled, HandedOver, NumberedQuery,
+    QueueIntake,
 };
 use crate::wire::service_bus::message;
 use crate::wire::service_bus::readable::readable;
@@ -30,6 +34,36 @@ pub struct NewMessage {
     pub event: Event,
     /// When receivers get it, if that lies ahead.
     pub scheduled_at: Option<Timestamp>,
+}
+
+/// Messages that a queue or a topic takes.
+pub(in crate::broker) struct AcceptedMessages {
+    /// Where they are stored, as it is now.
+    pub(in crate::broker) at: Arc<TopicEntry>,
+    pub(in crate::broker) messages: Vec<NewMessage>,
+    /// Where they go from there, if that is not where they stay.
+    pub(in crate::broker) route: Option<TransferRoute>,
+}
+
+/// The way of messages that are sent to an entity by way of a queue (rule S10).
+#[derive(Clone, Debug)]
+pub(in crate::broker) struct TransferRoute {
+    /// The transfer queue, in which they are kept until they are passed on.
+    pub(in crate::broker) by: SubscriptionId,
+    pub(in crate::broker) to: TopicName,
+}
+
+impl TransferRoute {
+    /// Returns what is stored of messages that are sent this way. When they are enqueued is for the entity that they go to.
+    fn request(self, at: &TopicEntry, messages: Vec<NewMessage>, now: Timestamp) -> AppendRequest {
+        let Self { by, to } = self;
+        let events = messages.into_iter().map(|each| (each.event, vec![by]));
+        AppendRequest {
+            events: events.collect(),
+            forwarded: Some(Box::new(ForwardMark::of_transfer(to))),
+            ..empty(at, now)
+        }
+    }
 }
 
 /// The session of the event's delivery to a queue with sessions, `Some(None)` if it lacks one; `None` for all other
@@ -169,18 +203,22 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         messages: Vec<NewMessage>,
     ) -> Result<Vec<i64>, PublishError> {
-        self.begin_to_send(topic, messages).await?.await
+        let accepted = AcceptedMessages {
+            at: Arc::clone(topic),
+            messages,
+            route: None,
+        };
+        self.begin_to_send(accepted).await?.await
     }
 
     /// Accepts messages after those that were accepted before; the future stores them, from its first poll on.
-    pub async fn begin_to_send(
+    pub(in crate::broker) async fn begin_to_send(
         &self,
-        topic: &Arc<TopicEntry>,
-        messages: Vec<NewMessage>,
+        accepted: AcceptedMessages,
     ) -> Result<impl Future<Output = Result<Vec<i64>, PublishError>> + use<>, PublishError> {
-        let mut alone = MadeCopies::default();
-        let accepted = self.accepted(topic, messages, &mut alone).await?;
-        Ok(self.clone().store_messages(Arc::clone(topic), accepted))
+        let (mut alone, at) = (MadeCopies::default(), Arc::clone(&accepted.at));
+        let request = self.request_of(accepted, &mut alone).await?;
+        Ok(self.clone().store_messages(at, request))
     }
 
     /// The same for a message to a queue or a Service Bus topic that somebody has typed.
@@ -192,11 +230,16 @@ impl Broker {
     ) -> Result<(), PublishError> {
         let audit = by.did(AuditAction::SendMessage, target(topic));
         let mut alone = MadeCopies::default();
-        let accepted = AppendRequest {
-            audit: Some(audit),
-            ..self.accepted(topic, vec![message], &mut alone).await?
+        let accepted = AcceptedMessages {
+            at: Arc::clone(topic),
+            messages: vec![message],
+            route: None,
         };
-        let stored = self.clone().store_messages(Arc::clone(topic), accepted);
+        let request = AppendRequest {
+            audit: Some(audit),
+            ..self.request_of(accepted, &mut alone).await?
+        };
+        let stored = self.clone().store_messages(Arc::clone(topic), request);
         stored.await.map(drop)
     }
 
@@ -211,23 +254,30 @@ impl Broker {
         }
     }
 
-    /// The messages with whom they go to, if they may be sent, and rules do not make too many copies of them beside those
-    /// that were `made`.
-    pub(in crate::broker) async fn accepted(
+    /// Returns what is stored of messages, with whom they go to, if they may be sent, and rules do not make too many copies of
+    /// them beside those that were `made`.
+    pub(in crate::broker) async fn request_of(
         &self,
-        topic: &Arc<TopicEntry>,
-        messages: Vec<NewMessage>,
+        accepted: AcceptedMessages,
         made: &mut MadeCopies,
     ) -> Result<AppendRequest, PublishError> {
-        self.may_publish(topic, messages.iter().map(|each| &each.event))?;
+        let AcceptedMessages {
+            at,
+            messages,
+            route,
+        } = accepted;
+        self.may_publish(&at, messages.iter().map(|each| &each.event))?;
         let now = self.clock().now();
+        if let Some(route) = route {
+            return Ok(route.request(&at, messages, now));
+        }
         let scheduled = messages.iter().enumerate().filter_map(|(place, each)| {
             let at = each.scheduled_at.filter(|at| *at > now)?;
             Some((place, at))
         });
         let scheduled = scheduled.collect();
         let events = messages.into_iter().map(|each| each.event).collect();
-        self.matched_beside(topic, events, None, scheduled, made)
+        self.matched_beside(&at, events, None, scheduled, made)
             .await
     }
 

@@ -351,7 +351,8 @@ impl Broker {
         if later.is_some() {
             accepted.defer_deliveries();
         }
-        if !accepted.measured.is_empty() {
+        let goes_on = accepted.is_transfer();
+        if !accepted.measured.is_empty() && !goes_on {
             accepted.own_lives = self.own_lives(&accepted.events);
         }
         let (arrival, taken) = (Arrival::of(&accepted), TakenIn::of(&accepted));
@@ -363,6 +364,9 @@ impl Broker {
             };
             broker.announce(&topic, &arrival);
             broker.hand_over(handed_over);
+            if goes_on {
+                broker.shared.forward_wake.notify_one();
+            }
             drop(later);
         };
         (accepted, then)

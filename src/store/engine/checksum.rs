@@ -34,7 +34,7 @@ pub(in crate::store) const DELIVERY: Sealed = Sealed {
     id: "id",
     columns: "id,event_id,subscription_id,published_at,resubmission_of,session,bytes,number,\
         hops,first_number,dead_letter_source,message_properties,\
-        receiver_reason,receiver_description,receiver_properties",
+        receiver_reason,receiver_description,receiver_properties,transfer_to",
     consequence: "it is not received",
 };
 

@@ -53,7 +53,7 @@ pub struct AppendRequest {
     /// Of messages for a topic with rules, if they are remembered or scheduled, by the places of the first events that they
     /// have become: their ids as they were sent, and whether they are scheduled.
     pub sent: BTreeMap<usize, (String, bool)>,
-    /// What their deliveries keep, if queues have forwarded them.
+    /// What their deliveries keep, if queues have forwarded them or are to pass them on.
     pub forwarded: Option<Box<ForwardMark>>,
     /// The subscriptions, in the order of their ids, whose deliveries are counted with the bytes of the messages that they
     /// are.
@@ -240,6 +240,12 @@ impl AppendRequest {
     pub fn unmatched(&self) -> usize {
         let places = 0..self.events.len();
         places.filter(|place| self.matched(*place) == 0).count()
+    }
+
+    /// Returns whether the messages go on to another entity from a transfer queue.
+    pub fn is_transfer(&self) -> bool {
+        let mark = self.forwarded.as_ref();
+        mark.is_some_and(|mark| mark.transfer_to.is_some())
     }
 
     /// Returns about how many rows are stored at once. What is large counts as the rows that take as much.
@@ -507,7 +513,7 @@ const HIGHEST_NUMBER: &str = "SELECT coalesce(max(number), 0) FROM delivery \
 static SEAL_DELIVERY: LazyLock<String> = LazyLock::new(|| checksum::DELIVERY.seal());
 
 /// Columns of a delivery that have a checksum and are empty at first.
-const EMPTY_AT_FIRST: [ValueRef<'_>; 7] = [ValueRef::Null; 7];
+const EMPTY_AT_FIRST: [ValueRef<'_>; 8] = [ValueRef::Null; 8];
 
 /// Says whether a delivery is as it was stored.
 static IS_SOUND: LazyLock<String> = LazyLock::new(|| {

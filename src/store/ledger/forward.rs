@@ -11,6 +11,7 @@ use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{Delivery, DeliveryId, Settlement};
 use crate::model::event::Event;
 use crate::model::lease::{QueueRef, SubQueue};
+use crate::model::name::TopicName;
 use crate::store::engine::db::WriteTx;
 use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::StoreError;
@@ -44,6 +45,8 @@ pub struct Forwardable {
     pub hops: u32,
     /// How many copies there may be of it; as long as it was not forwarded, how many subscriptions have it.
     pub copies: u32,
+    /// See [`ForwardMark::transfer_to`].
+    pub transfer_to: Option<TopicName>,
     /// What it keeps where it goes. Of a dead letter that is also why it is one, among its properties.
     pub mark: ForwardMark,
 }
@@ -54,15 +57,29 @@ pub struct ForwardMark {
     pub hops: u32,
     /// How many copies there may be of it then.
     pub copies: u32,
-    /// The number of its delivery to the first queue.
-    pub first_number: i64,
+    /// The number of its delivery to the first queue; `None` of that delivery.
+    pub first_number: Option<i64>,
     /// The queue of which it was a dead letter.
     pub dead_letter_source: Option<String>,
     /// See [`crate::model::lease::LockChange::properties`].
     pub properties: Option<Vec<u8>>,
+    /// The queue or topic that it goes on to, as long as it is in the transfer queue of another entity.
+    pub transfer_to: Option<TopicName>,
 }
 
 impl ForwardMark {
+    /// Returns that of a message that was sent to an entity by way of another one.
+    pub fn of_transfer(to: TopicName) -> Self {
+        Self {
+            hops: 0,
+            copies: 1,
+            first_number: None,
+            dead_letter_source: None,
+            properties: None,
+            transfer_to: Some(to),
+        }
+    }
+
     /// Returns how many bytes it adds to each message that has it.
     pub fn bytes(&self) -> u32 {
         let properties = self.properties.as_ref().map_or(0, Vec::len);
@@ -90,7 +107,7 @@ impl ForwardRequest {
 const LOOK_AGAIN: Duration = Duration::from_secs(3_600);
 const STAY: &str = "UPDATE delivery SET next_attempt_at = ?2 WHERE id = ?1";
 const MARK: &str = "UPDATE delivery SET hops = ?2, first_number = ?3, dead_letter_source = ?4, \
-     message_properties = ?5, copies = ?6 WHERE id = ?1";
+     message_properties = ?5, copies = ?6, transfer_to = ?7 WHERE id = ?1";
 const IS_DUE: &str =
     "SELECT id FROM delivery WHERE id = ?1 AND state = 'DeadLettered' AND next_attempt_at <= ?2";
 
@@ -111,6 +128,7 @@ pub(super) fn mark(tx: &Connection, id: DeliveryId, mark: &ForwardMark) -> rusql
         first_number,
         dead_letter_source,
         properties,
+        transfer_to,
     } = mark;
     let values = params![
         id,
@@ -118,7 +136,8 @@ pub(super) fn mark(tx: &Connection, id: DeliveryId, mark: &ForwardMark) -> rusql
         first_number,
         dead_letter_source,
         properties,
-        copies
+        copies,
+        transfer_to.as_ref().map(TopicName::as_str)
     ];
     tx.run(MARK, values)?;
     seal(tx, id)
@@ -166,7 +185,7 @@ pub(super) fn forwardable(
     let select = format!(
         "SELECT {DELIVERY_COLUMNS}, hops, first_number, dead_letter_source, message_properties, \
              dead_letter_reason, receiver_reason, receiver_description, \
-             coalesce(copies, (SELECT matched FROM event WHERE event.id = delivery.event_id), 1) \
+             coalesce(copies, (SELECT matched FROM event WHERE event.id = delivery.event_id), 1), transfer_to \
          FROM delivery \
          WHERE subscription_id = ?1 AND state = '{}' AND next_attempt_at <= ?2 \
          ORDER BY next_attempt_at, id LIMIT ?3",
@@ -185,6 +204,7 @@ pub(super) fn forwardable(
             receiver_reason: row.get(11)?,
             receiver_description: row.get(12)?,
             copies: row.get(13)?,
+            transfer_to: row.get(14)?,
             delivery,
         })
     })?;
@@ -204,15 +224,19 @@ pub(super) fn forwardable(
             event: event.map(|stored| stored.event),
             hops: message.hops,
             copies: message.copies,
+            transfer_to: message
+                .transfer_to
+                .and_then(|name| TopicName::parse(&name).ok()),
             mark: ForwardMark {
                 hops: message.hops + 1,
                 copies: message.copies,
-                first_number: message.first_number,
+                first_number: Some(message.first_number),
                 properties,
                 dead_letter_source: match is_dead {
                     true => Some(query.name.clone()),
                     false => message.dead_letter_source,
                 },
+                transfer_to: None,
             },
             delivery: message.delivery,
         });
@@ -227,6 +251,7 @@ struct Message {
     copies: u32,
     first_number: i64,
     dead_letter_source: Option<String>,
+    transfer_to: Option<String>,
     properties: Option<Vec<u8>>,
     /// Of a dead letter.
     reason: Option<DeadLetterReason>,

@@ -36,12 +36,15 @@ pub(super) fn find(
 ) -> Result<Vec<(SubscriptionId, SubQueue)>, StoreError> {
     let mut found = Vec::new();
     for queue in [SubQueue::Active, SubQueue::DeadLetter] {
-        let too_late = too_late("event_subscription.id", queue);
-        let select = format!("SELECT id FROM event_subscription WHERE EXISTS ({too_late})");
-        tx.all(&select, params![now + WAIT_MAX, NEVER], |row| {
-            found.push((row.get(0)?, queue));
-            Ok(())
-        })?;
+        // Each has a transfer queue besides, whose id is its own, negated.
+        for own in ["event_subscription.id", "-event_subscription.id"] {
+            let too_late = too_late(own, queue);
+            let select = format!("SELECT {own} FROM event_subscription WHERE EXISTS ({too_late})");
+            tx.all(&select, params![now + WAIT_MAX, NEVER], |row| {
+                found.push((row.get(0)?, queue));
+                Ok(())
+            })?;
+        }
     }
     Ok(found)
 }
@@ -160,6 +163,10 @@ mod tests {
                 format!("next_attempt_at = 60000, {}", locked(60_000)),
             ),
             (
+                "in a transfer queue",
+                format!("subscription_id = -1, next_attempt_at = {year}"),
+            ),
+            (
                 "dead",
                 format!(
                     "state = 'DeadLettered', ended_at = 1, dead_letter_reason = 'Application', \
@@ -181,6 +188,7 @@ mod tests {
             ("deferred", NEVER.as_ms(), None),
             ("deferred and locked", NEVER.as_ms(), Some(NOW)),
             ("locked", 60_000, Some(60_000)),
+            ("in a transfer queue", NOW, None),
             ("dead", NOW, None),
         ];
         let expected = expected.map(|(name, due_at, until)| (name.to_owned(), due_at, until));

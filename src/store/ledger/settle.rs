@@ -533,13 +533,13 @@ pub(super) fn discard_dead_letters(
     })
 }
 
-/// Pending deliveries of deleted subscriptions, and whether they are kept as dead letters.
+/// Pending deliveries of deleted subscriptions, with those in their transfer queues, and whether they are kept as dead letters.
 pub(super) fn pending_of_deleted(
     tx: &Connection,
     limit: usize,
 ) -> Result<Vec<(DeliveryId, bool)>, StoreError> {
     let find = "SELECT delivery.id, event_subscription.dead_letters_pending FROM event_subscription \
-         CROSS JOIN delivery ON delivery.subscription_id = event_subscription.id \
+         CROSS JOIN delivery ON delivery.subscription_id IN (event_subscription.id, -event_subscription.id) \
              AND delivery.state = 'Pending' \
          WHERE event_subscription.deleted_at IS NOT NULL LIMIT ?1";
     tx.all(find, [limit], |row| Ok((row.get(0)?, row.get(1)?)))

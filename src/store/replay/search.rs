@@ -106,9 +106,10 @@ fn end_of_window(
 /// The condition for the deliveries that a source covers in a range.
 fn which(source: &ReplaySource) -> String {
     let state = source.of.state().name();
+    // What is in a transfer queue has its own way to go. No index is to be chosen for that.
     format!(
         "{} AND delivery.state = '{state}' AND delivery.id > :after AND delivery.id <= :until \
-         AND {OF_DELIVERY}",
+         AND +delivery.subscription_id > 0 AND {OF_DELIVERY}",
         domain(source)
     )
 }

@@ -153,7 +153,8 @@ impl Views {
 
     /// What the dead-letter queues hold, newest day first.
     pub async fn dead_letter_groups(&self) -> Result<Vec<DeadLetterGroup>, StoreError> {
-        let all = "SELECT subscription_id, reason, day_at, dead_letters FROM dead_letter_total \
+        // Those in a transfer queue are its owner's.
+        let all = "SELECT abs(subscription_id), reason, day_at, dead_letters FROM dead_letter_total \
              WHERE dead_letters > 0 ORDER BY day_at DESC, dead_letters DESC";
         let group = |row: &Row<'_>| {
             Ok(DeadLetterGroup {

@@ -74,7 +74,7 @@ const ITSELF: &str = "(:topic IS NULL OR event.topic_id = :topic) \
 
 /// Matches deliveries that are shown: not those that the deletion of their subscription is about to end.
 pub(super) const IS_SHOWN: &str = "(delivery.state <> 'Pending' OR NOT EXISTS (SELECT 1 FROM event_subscription \
-     WHERE id = delivery.subscription_id AND deleted_at IS NOT NULL))";
+     WHERE id = abs(delivery.subscription_id) AND deleted_at IS NOT NULL))";
 
 /// The parameters of a filter's conditions.
 pub(in crate::store) struct FilterValues {

@@ -418,10 +418,10 @@ fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreErr
     })
 }
 
-/// Only of deliveries that are shown.
+/// Only of deliveries that are shown. Those in a transfer queue are its owner's.
 const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_id, \
      event.event_type, event.subject, topic.name, event_subscription.name, \
-     delivery.subscription_id, delivery.state, delivery.attempts, delivery.next_attempt_at, \
+     event_subscription.id, delivery.state, delivery.attempts, delivery.next_attempt_at, \
      delivery.published_at, delivery.last_attempt_at, delivery.last_outcome, \
      delivery.last_status, delivery.dead_letter_reason, delivery.ended_at, \
      delivery.resubmission_of, delivery.resubmitted_as, delivery.receiver_reason, \
@@ -429,7 +429,7 @@ const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_i
      delivery.locked_until, delivery.deferred, (SELECT name FROM dead_letter_blob \
      WHERE id = delivery.blob_id AND stored_at IS NOT NULL), coalesce(delivery.number, delivery.id) \
      FROM delivery JOIN event ON event.id = delivery.event_id \
-     JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
+     JOIN event_subscription ON event_subscription.id = abs(delivery.subscription_id) \
          AND (delivery.state <> 'Pending' OR event_subscription.deleted_at IS NULL) \
      JOIN topic ON topic.id = event_subscription.topic_id";
 

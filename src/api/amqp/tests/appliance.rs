@@ -18,8 +18,10 @@ use crate::api::memory::Memory;
 use crate::api::tests::{Door, TOKEN};
 use crate::api::{ManagementToken, amqp_server};
 use crate::model::access::Secret;
+use crate::model::name::TopicName;
 use crate::model::shared_access::ROOT_RULE;
 use crate::store::accounts::Role as UserRole;
+use crate::store::views::DeadLetterQuery;
 use crate::wire::amqp::cbs::{PutToken, TokenKind};
 use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED_ACCESS};
 use crate::wire::amqp::message::{Message, Properties};
@@ -184,6 +186,50 @@ impl Client {
         (status.expect("a status"), body)
     }
 
+    /// Attaches a link over which the client sends to an entity by way of another one. Returns whether it may.
+    async fn send_via(&mut self, handle: u32, via: &str, to: &str) -> bool {
+        let destination = Value::symbol("com.microsoft:transfer-destination-address");
+        let attach = Attach {
+            target: Some(Target::Node {
+                address: Some(via.to_owned()),
+                dynamic: false,
+            }),
+            properties: vec![(destination, to.into())],
+            ..attach(handle, Role::Sender)
+        };
+        self.send(&Performative::Attach(Box::new(attach))).await;
+        let answer = self.answer().await;
+        matches!(&answer, Performative::Attach(answer) if answer.target.is_some())
+    }
+
+    /// Attaches a link to the coordinator of transactions, after one over which the client sends.
+    async fn coordinator(&mut self) {
+        let coordinator = Attach {
+            target: Some(Target::Coordinator),
+            ..attach(9, Role::Sender)
+        };
+        self.send(&Performative::Attach(Box::new(coordinator)))
+            .await;
+        for _ in ["flow of the sender", "attach", "flow"] {
+            assert!(self.next().await.is_some());
+        }
+    }
+
+    /// Sends a message in a transaction, over the link 0.
+    async fn send_within(&mut self, transaction: &Bytes, message: Bytes) {
+        let within = DeliveryState::Transactional(Transactional {
+            transaction: transaction.clone(),
+            outcome: None,
+        });
+        let sent = Transfer {
+            state: Some(within),
+            ..transfer(0, 1, message)
+        };
+        self.send(&Performative::Transfer(sent)).await;
+        let answer = self.answer().await;
+        assert!(matches!(answer, Performative::Disposition(_)));
+    }
+
     /// The ids of the messages that a request to peek shows.
     async fn peeked(&mut self, id: u32, link: Option<&str>) -> Vec<String> {
         let body = vec![
@@ -345,36 +391,148 @@ async fn each_queue_and_subscription_has_a_transfer_dead_letter_queue() {
     }
 }
 
+/// An appliance with the queues `jobs` and `done`.
+async fn with_queues() -> Door {
+    let door = Door::new().await;
+    for path in ["/queues/jobs", "/queues/done"] {
+        door.define(path, json!({ "maxSizeInMegabytes": 1 })).await;
+    }
+    door
+}
+
+/// How many messages go on from a queue to others, and how many could not.
+async fn transfers(door: &Door, queue: &str) -> [u64; 2] {
+    let path = format!("/queues/{queue}");
+    let (_, shown) = door.ask(TOKEN, Method::GET, &path, json!({})).await;
+    let counts = &shown["properties"]["countDetails"];
+    let names = ["transferMessageCount", "transferDeadLetterMessageCount"];
+    names.map(|name| counts[name].as_u64().expect("a count"))
+}
+
+#[tokio::test]
+async fn what_is_sent_by_way_of_a_queue_is_passed_on_after_the_commit() {
+    let door = with_queues().await;
+    let mut client = authorized(&door).await;
+    assert!(client.send_via(0, "jobs", "done").await);
+    client.coordinator().await;
+    let transaction = client.declare(0).await;
+    client.send_within(&transaction, message("1", None)).await;
+    assert_eq!(transfers(&door, "jobs").await, [0, 0], "not before the end");
+    let ended = client.coordinate(2, discharge(&transaction, false)).await;
+    assert_eq!(ended, DeliveryState::Accepted);
+    assert_eq!(transfers(&door, "jobs").await, [1, 0]);
+    // It is kept there, and passed on however the process ends.
+    let after = door.restarted().await;
+    let passed_on = after.state().broker.forward_all().await;
+    passed_on.expect("passed on");
+    assert_eq!(transfers(&after, "jobs").await, [0, 0]);
+    for (queue, expected) in [("jobs", vec![]), ("done", vec!["1"])] {
+        let mut other = authorized(&after).await;
+        other.manage(queue).await;
+        assert_eq!(other.peeked(0, None).await, expected, "{queue}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_passed_on_is_a_transfer_dead_letter() {
+    let body = "x".repeat(60_000);
+    let large = Message::of(&Properties::default(), Map::new(), body.as_str().into());
+    let large: Bytes = large.to_bytes().into();
+    for reason in [
+        "ForwardTargetDisabled",
+        "ForwardTargetMissing",
+        "ForwardTargetFull",
+    ] {
+        let door = with_queues().await;
+        let mut client = authorized(&door).await;
+        assert!(client.send_via(0, "jobs", "done").await);
+        match reason {
+            "ForwardTargetDisabled" => {
+                let disabled = json!({ "maxSizeInMegabytes": 1, "status": "SendDisabled" });
+                door.define("/queues/done", disabled).await;
+            }
+            "ForwardTargetMissing" => door.delete("/queues/done").await,
+            _ => client.put(1, "done", &vec![large.clone(); 17]).await,
+        }
+        let sent = Performative::Transfer(transfer(0, 40, large.clone()));
+        client.send(&sent).await;
+        let Performative::Disposition(answer) = client.answer().await else {
+            panic!("a disposition");
+        };
+        assert_eq!(answer.state, Some(DeliveryState::Accepted), "{reason}");
+        let passed_on = door.state().broker.forward_all().await;
+        passed_on.expect("looked at");
+        assert_eq!(transfers(&door, "jobs").await, [0, 1], "{reason}");
+        let listed = door.state().views.dead_letters(DeadLetterQuery::default());
+        let listed = listed.await.expect("a page").rows;
+        let queues: Vec<&str> = listed.iter().map(|row| &row.topic[..]).collect();
+        assert_eq!(queues, ["jobs"], "{reason}");
+        let dead = "jobs/$Transfer/$DeadLetterQueue";
+        client.receive_from(5, dead, Map::new()).await;
+        client.send(&grant(5, 0, 1)).await;
+        let received = into_transfer(client.answer().await);
+        let told = Message::parse(&received.payload).expect("a message");
+        let properties = told.application_properties().expect("properties");
+        let told = get(&properties, "DeadLetterReason").and_then(Value::as_text);
+        assert_eq!(told, Some(reason));
+        let id = received.delivery_id.expect("an id");
+        let accepted = disposition(id, id, DeliveryState::Accepted);
+        client.send(&accepted).await;
+        let answer = client.answer().await;
+        assert!(matches!(answer, Performative::Disposition(_)), "{answer:?}");
+        assert_eq!(transfers(&door, "jobs").await, [0, 0], "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn who_sends_by_way_of_a_queue_may_send_to_both() {
+    let door = with_queues().await;
+    for (resource, to, expected) in [
+        ("sb://host/", "done", true),
+        ("sb://host/jobs", "done", false),
+        ("sb://host/done", "done", false),
+        ("sb://host/", "nothing", false),
+        ("sb://host/", "done/$DeadLetterQueue", false),
+        ("sb://host/", "done/$management", false),
+        ("sb://host/", "$cbs", false),
+    ] {
+        let mut client = connected(&door, "peer").await;
+        let shown = client.show(&token(&door, resource), resource).await;
+        assert_eq!(shown, 202);
+        let is_attached = client.send_via(0, "jobs", to).await;
+        assert_eq!(is_attached, expected, "{resource} {to}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_queue_has_not_passed_on_goes_with_it() {
+    let door = with_queues().await;
+    let mut client = authorized(&door).await;
+    assert!(client.send_via(0, "jobs", "done").await);
+    let sent = Performative::Transfer(transfer(0, 0, message("1", None)));
+    client.send(&sent).await;
+    let answer = client.answer().await;
+    assert!(matches!(answer, Performative::Disposition(_)), "{answer:?}");
+    let broker = &door.state().broker;
+    let (_, queue) = broker
+        .queue(&TopicName::parse("jobs").expect("a name"))
+        .expect("the queue");
+    let transfers = queue.id.transfers();
+    assert!(broker.queue_bytes(&[transfers]) > 0);
+    door.delete("/queues/jobs").await;
+    broker.finish().await.expect("ended");
+    assert_eq!(broker.queue_bytes(&[transfers]), 0);
+}
+
 #[tokio::test]
 async fn what_a_transaction_sends_is_for_no_other_queue_of_the_name() {
     let door = Door::new().await;
     door.define("/queues/jobs", json!({})).await;
     let mut client = authorized(&door).await;
     client.put(0, "jobs", &[]).await;
-    let coordinator = Attach {
-        target: Some(Target::Coordinator),
-        ..attach(9, Role::Sender)
-    };
-    client
-        .send(&Performative::Attach(Box::new(coordinator)))
-        .await;
-    for _ in ["flow of the sender", "attach", "flow"] {
-        assert!(client.next().await.is_some());
-    }
+    client.coordinator().await;
     let transaction = client.declare(0).await;
-    let within = DeliveryState::Transactional(Transactional {
-        transaction: transaction.clone(),
-        outcome: None,
-    });
-    let sent = Transfer {
-        state: Some(within),
-        ..transfer(0, 1, message("1", None))
-    };
-    client.send(&Performative::Transfer(sent)).await;
-    assert!(matches!(
-        client.answer().await,
-        Performative::Disposition(_)
-    ));
+    client.send_within(&transaction, message("1", None)).await;
     door.delete("/queues/jobs").await;
     door.define("/queues/jobs", json!({})).await;
     let ended = client.coordinate(2, discharge(&transaction, false)).await;

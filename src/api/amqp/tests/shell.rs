@@ -149,6 +149,7 @@ impl Container for Fake {
     async fn open_incoming(
         &self,
         entity: &EntityAddress,
+        _: Option<&EntityAddress>,
     ) -> Result<Box<dyn IncomingLink>, AmqpError> {
         match entity.topic_or_queue.as_str() {
             "orders" => Ok(Box::new(self.clone())),
@@ -190,6 +191,7 @@ impl Container for Fake {
         };
         let send = TransactionSend {
             to: entity.clone(),
+            transfer_to: None,
             messages,
             promised: Vec::new(),
         };
