@@ -1,15 +1,13 @@
 //! The bytes of a connection of HTTP: heads of requests that are not whole yet are kept, and count; frames that bring
 //! nothing end the connection.
 
-use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
-
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::task::{Context, Poll};
 
 use crate::base::budget::{NothingLeft, TakenBytes};
+use crate::base::watched_stream::{StreamWatch, WatchedStream};
 
 /// The beginning of a connection of HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -84,8 +82,10 @@ impl Version {
 struct NothingButFrames;
 
 /// A connection of HTTP that counts for what it reads heads into.
-pub(super) struct HeadStream<S> {
-    inner: S,
+pub(super) type HeadStream<S> = WatchedStream<S, HeadWatch>;
+
+/// Counts what a connection of HTTP has read.
+pub(super) struct HeadWatch {
     buffers: Buffers,
     version: Version,
     /// Bytes that were read since the last request began.
@@ -99,10 +99,9 @@ pub(super) struct HeadStream<S> {
     taken: TakenBytes,
 }
 
-impl<S> HeadStream<S> {
-    /// A connection whose requests note their `progress`. What was `taken` for the stream beneath counts as well.
+impl HeadWatch {
+    /// Counts for a connection whose requests note their `progress`. What was `taken` for the stream beneath counts as well.
     pub(super) fn new(
-        inner: S,
         buffers: Buffers,
         progress: Arc<Progress>,
         mut taken: TakenBytes,
@@ -110,7 +109,6 @@ impl<S> HeadStream<S> {
         let beneath = taken.bytes();
         taken.add(buffers.http1.least)?;
         Ok(Self {
-            inner,
             buffers,
             version: Version::Unknown(0),
             read: 0,
@@ -144,57 +142,22 @@ impl<S> HeadStream<S> {
             false => Ok(()),
         }
     }
+}
 
-    fn note_written(&mut self, written: &Poll<io::Result<usize>>) {
-        if let Poll::Ready(Ok(bytes)) = written {
+impl StreamWatch for HeadWatch {
+    fn on_read(&mut self, came: &[u8]) -> io::Result<()> {
+        self.note(came)
+    }
+
+    fn on_written(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        _: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = &written {
             self.idle = self.idle.saturating_sub(bytes / 2);
         }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for HeadStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
-        Poll::Ready(self.note(&buffer.filled()[before..]))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for HeadStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        self.note_written(&written);
         written
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
-        self.note_written(&written);
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 
@@ -220,8 +183,8 @@ mod tests {
         let progress = Arc::new(Progress::default());
         let beneath = budget.account([None, None], 1_024).take(100).expect("room");
         let sent = [0; 20].as_slice();
-        let stream = HeadStream::new(sent, BUFFERS, Arc::clone(&progress), beneath);
-        let mut stream = stream.expect("room");
+        let watch = HeadWatch::new(BUFFERS, Arc::clone(&progress), beneath);
+        let mut stream = HeadStream::new(sent, watch.expect("room"));
         assert_eq!(budget.taken(), 108, "what is beneath counts as well");
         stream.read_exact(&mut [0; 8]).await.expect("read");
         assert_eq!(budget.taken(), 108);
@@ -239,7 +202,8 @@ mod tests {
         let budget = Budget::of(1_024);
         let with = |bytes_max| {
             let taken = budget.account([None, None], bytes_max).nothing();
-            HeadStream::new([0_u8; 20].as_slice(), BUFFERS, Arc::default(), taken)
+            let watch = HeadWatch::new(BUFFERS, Arc::default(), taken)?;
+            Ok::<_, NothingLeft>(HeadStream::new([0_u8; 20].as_slice(), watch))
         };
         assert!(with(7).is_err());
         let mut stream = with(15).expect("room");
@@ -252,8 +216,8 @@ mod tests {
     async fn counted(sent: &[u8]) -> usize {
         let budget = Budget::of(1_024);
         let taken = budget.account([None, None], 1_024).nothing();
-        let stream = HeadStream::new(sent, BUFFERS, Arc::default(), taken);
-        let mut stream = stream.expect("room");
+        let watch = HeadWatch::new(BUFFERS, Arc::default(), taken);
+        let mut stream = HeadStream::new(sent, watch.expect("room"));
         for piece in sent.chunks(5) {
             let read = stream.read_exact(&mut vec![0; piece.len()]).await;
             read.expect("read");
@@ -274,8 +238,8 @@ mod tests {
         let progress = Arc::new(Progress::default());
         let sent = preface.chain(tokio::io::repeat(0));
         let stream = tokio::io::join(sent, tokio::io::sink());
-        let heads = HeadStream::new(stream, BUFFERS, Arc::clone(&progress), taken);
-        let mut stream = heads.expect("room");
+        let watch = HeadWatch::new(BUFFERS, Arc::clone(&progress), taken);
+        let mut stream = HeadStream::new(stream, watch.expect("room"));
         let mut frames = [0; 1_024];
         for piece in 0..10 * 1_024 {
             if stream.read(&mut frames).await.is_err() {

@@ -34,10 +34,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Memory, amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
-use crate::app::heads::{Buffers, HeadBytes, HeadStream, Progress};
+use crate::app::heads::{Buffers, HeadBytes, HeadStream, HeadWatch, Progress};
 use crate::app::mistakes::{Mistake, Mistakes};
 use crate::app::paced_body::PacedBody;
-use crate::app::paced_stream::PacedStream;
+use crate::app::paced_stream::{PaceWatch, PacedStream};
 use crate::app::tls::{self, SecureStream, Tls};
 use crate::app::unread::{Streams, watched};
 use crate::base::Live;
@@ -247,10 +247,11 @@ pub(super) async fn serve<S, B>(
                         refusals: _,
                     } = of_requests;
                     own.move_to(&account);
-                    let Ok(heads) = HeadStream::new(stream, BUFFERS, progress, own) else {
+                    let Ok(watch) = HeadWatch::new(BUFFERS, progress, own) else {
                         tracing::debug!(%address, "there is no memory left for what it speaks");
                         return;
                     };
+                    let heads = HeadStream::new(stream, watch);
                     let server = server(streams);
                     let connection =
                         server.serve_connection_with_upgrades(TokioIo::new(heads), service);
@@ -274,6 +275,10 @@ pub(super) async fn serve<S, B>(
     let _ = tokio::time::timeout(GOODBYE, open.wait()).await;
 }
 
+fn paced(stream: TcpStream) -> PacedTcp {
+    PacedStream::new(stream, PaceWatch::default())
+}
+
 /// The first byte that a client sends, which stays to be read; `None` if there is none.
 async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Result<Option<(u8, Stream)>, Mistake> {
     let mut first = [0];
@@ -283,7 +288,7 @@ async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Result<Option<(u8, Strea
     let [first] = first;
     let (mistake, answer) = match (tls, first) {
         (Some(tls), tls::HANDSHAKE) => {
-            let accepted = Box::pin(tls.accept(PacedStream::new(stream))).await;
+            let accepted = Box::pin(tls.accept(paced(stream))).await;
             let secured = accepted.map_err(Mistake::Handshake)?;
             let mut stream = Box::new(BufReader::with_capacity(FIRST_BYTES, secured));
             let read = stream.fill_buf().await.ok();
@@ -291,7 +296,7 @@ async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Result<Option<(u8, Strea
             return Ok(first.map(|first| (first, Either::Right(stream))));
         }
         (None, tls::HANDSHAKE) => (Mistake::Tls, NO_TLS_IS_SPOKEN),
-        (None, _) => return Ok(Some((first, Either::Left(PacedStream::new(stream))))),
+        (None, _) => return Ok(Some((first, Either::Left(paced(stream))))),
         (Some(_), AMQP) => (Mistake::PlainAmqp, TLS_IS_SPOKEN),
         (Some(_), _) => (Mistake::Plain, HTTPS_IS_SPOKEN),
     };

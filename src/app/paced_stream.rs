@@ -1,19 +1,22 @@
 //! A connection whose client has to take what is sent to it.
 
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use crate::app::unread::PATIENCE;
+use crate::base::watched_stream::{StreamWatch, WatchedStream};
 
 /// Ends with an error when its client takes nothing for as long as an answer over HTTP/2 may wait. What waits for it may be an
 /// answer over HTTP/1, for which there is no other deadline.
-pub(super) struct PacedStream<S> {
-    inner: S,
+pub(super) type PacedStream<S> = WatchedStream<S, PaceWatch>;
+
+/// Looks whether a client takes what is sent to it.
+#[derive(Default)]
+pub(super) struct PaceWatch {
     /// When the client is too slow; `None` while it takes all.
     late: Option<Pin<Box<Sleep>>>,
 }
@@ -22,12 +25,8 @@ pub(super) struct PacedStream<S> {
 #[error("the client takes nothing of what is sent to it")]
 struct NothingTaken;
 
-impl<S> PacedStream<S> {
-    pub(super) fn new(inner: S) -> Self {
-        Self { inner, late: None }
-    }
-
-    fn noted(
+impl StreamWatch for PaceWatch {
+    fn on_written(
         &mut self,
         written: Poll<io::Result<usize>>,
         cx: &mut Context<'_>,
@@ -40,48 +39,6 @@ impl<S> PacedStream<S> {
         ready!(late.as_mut().poll(cx));
         let kind = io::ErrorKind::TimedOut;
         Poll::Ready(Err(io::Error::new(kind, NothingTaken)))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for PacedStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buffer)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for PacedStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
-        self.noted(written, cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
-        self.noted(written, cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 
@@ -102,7 +59,7 @@ mod tests {
                 sleep(pause).await;
             }
         });
-        let mut stream = PacedStream::new(stream);
+        let mut stream = PacedStream::new(stream, PaceWatch::default());
         let sent = tokio::time::timeout(10 * PATIENCE, stream.write_all(&[0; 5])).await;
         sent.is_ok_and(|sent| sent.is_ok())
     }

@@ -1,5 +1,6 @@
-//! Time and randomness, bytes that are kept for clients, turns of those who wait and of those who work, the forms in which people read figures and unknown text, hashes,
-//! the newest lines of the log and those that others can cause at will, and files that others may have put there. Nothing else reads a clock or makes random numbers.
+//! Time and randomness, bytes that are kept for clients, streams that are watched, turns of those who wait and of those who work,
+//! the forms in which people read figures and unknown text, hashes, the newest lines of the log and those that others can cause at
+//! will, and files that others may have put there. Nothing else reads a clock or makes random numbers.
 
 pub mod budget;
 pub mod clock;
@@ -17,6 +18,7 @@ pub mod seldom;
 pub mod stint;
 pub mod stopwatch;
 pub mod turns;
+pub mod watched_stream;
 pub mod zone;
 
 pub use clock::{Clock, TimeScale, Timestamp, WallClock};

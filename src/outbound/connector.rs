@@ -71,7 +71,8 @@ impl Connector {
 }
 
 fn counted(stream: TokioIo<TcpStream>) -> Socket {
-    TokioIo::new(AnsweringStream::new(stream.into_inner(), UNANSWERED_MAX))
+    let unanswered = UnansweredBytes::up_to(UNANSWERED_MAX);
+    TokioIo::new(AnsweringStream::new(stream.into_inner(), unanswered))
 }
 
 impl Service<Uri> for Connector {

@@ -26,7 +26,7 @@ use crate::outbound::clients::tls;
 use crate::outbound::mask::Mask;
 use crate::outbound::smtp::{Smtp, SmtpError, words};
 use crate::outbound::transport::{common, innermost};
-use crate::outbound::unanswered::{AnsweringStream, UNANSWERED_MAX};
+use crate::outbound::unanswered::{AnsweringStream, UNANSWERED_MAX, UnansweredBytes};
 use crate::wire::alert::AlertNotice;
 
 /// How long one of several addresses may take to be connected to.
@@ -64,7 +64,8 @@ async fn hand_over(
 ) -> Result<Response, SmtpError> {
     let socket = connect(addresses, email.port).await?;
     // All that the server sends counts, and that of TLS with it.
-    let socket = AnsweringStream::new(socket, UNANSWERED_MAX);
+    let unanswered = UnansweredBytes::up_to(UNANSWERED_MAX);
+    let socket = AnsweringStream::new(socket, unanswered);
     match email.security {
         SmtpSecurity::None => {
             let conversation = Smtp::greeted(socket).await?;

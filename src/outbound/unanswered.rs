@@ -1,14 +1,13 @@
 //! Bytes that receivers send without answering: a connection that brings too many of them is closed.
 
-use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
 
 use http::Extensions;
 use hyper_util::client::legacy::connect::{Connected, Connection};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::base::watched_stream::{StreamWatch, WatchedStream};
 
 /// Bytes that a connection may bring for TLS, and then one of HTTP/1 before the head of an answer is whole, informational answers included, or
 /// between two parts of its body.
@@ -40,6 +39,13 @@ impl UnansweredBytes {
         extensions.remove()
     }
 
+    /// Counts what a new connection brings, up to a bound.
+    pub(super) fn up_to(most: usize) -> Self {
+        let unanswered = Self::default();
+        unanswered.begin(most);
+        unanswered
+    }
+
     /// A head, or a part of a body, is there.
     pub(super) fn forget(&self) {
         self.0.count.store(0, Ordering::Relaxed);
@@ -62,65 +68,17 @@ impl UnansweredBytes {
 }
 
 /// A connection that fails once it has brought too many bytes without an answer. Its responses carry the count.
-pub(super) struct AnsweringStream<S> {
-    inner: S,
-    unanswered: UnansweredBytes,
-}
+pub(super) type AnsweringStream<S> = WatchedStream<S, UnansweredBytes>;
 
-impl<S> AnsweringStream<S> {
-    pub(super) fn new(inner: S, most: usize) -> Self {
-        let unanswered = UnansweredBytes::default();
-        unanswered.begin(most);
-        Self { inner, unanswered }
+impl StreamWatch for UnansweredBytes {
+    fn on_read(&mut self, came: &[u8]) -> io::Result<()> {
+        self.add(came.len())
     }
 }
 
 impl<S: Connection> Connection for AnsweringStream<S> {
     fn connected(&self) -> Connected {
-        self.inner.connected().extra(self.unanswered.clone())
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for AnsweringStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
-        let read = buffer.filled().len() - before;
-        Poll::Ready(self.unanswered.add(read))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for AnsweringStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        self.inner().connected().extra(self.watch().clone())
     }
 }
 
@@ -133,8 +91,8 @@ mod tests {
     #[tokio::test]
     async fn what_comes_without_an_answer_counts_until_there_is_one() {
         let sent = [0; 32].as_slice();
-        let mut stream = AnsweringStream::new(sent, 8);
-        let unanswered = stream.unanswered.clone();
+        let unanswered = UnansweredBytes::up_to(8);
+        let mut stream = AnsweringStream::new(sent, unanswered.clone());
         stream.read_exact(&mut [0; 5]).await.expect("read");
         stream.read_exact(&mut [0; 3]).await.expect("read");
         unanswered.forget();

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
 pub(super) use self::development::{AUTHORITY_FILE, KEY_FILE, Names};
-use self::secure_stream::BoundedStream;
+use self::secure_stream::{BoundedStream, RecordWatch};
 pub(super) use self::secure_stream::{HANDSHAKE_BYTES_MAX, SecureStream};
 use crate::app::config::Config;
 use crate::app::files;
@@ -92,7 +92,7 @@ impl Tls {
         let limited = |session: &mut ServerConnection| {
             session.set_buffer_limit(Some(UNSENT_BYTES_MAX));
         };
-        let bounded = BoundedStream::new(stream);
+        let bounded = BoundedStream::new(stream, RecordWatch::of_handshake());
         let secured = self.acceptor.accept_with(bounded, limited).await?;
         Ok(SecureStream::new(secured))
     }

@@ -8,6 +8,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
+use crate::base::watched_stream::{StreamWatch, WatchedStream};
+
 /// Bytes that a client may send until its handshake is done: what a connection with TLS counts for. Clients are not asked for
 /// certificates, so that this is a `ClientHello`, below 2 KiB with the key shares that withstand quantum computers, and a few
 /// hundred bytes after it. What is sent right behind it may come with them.
@@ -17,9 +19,11 @@ pub(in crate::app) const HANDSHAKE_BYTES_MAX: usize = 16 * 1_024;
 /// to 4,096 are read at once.
 const RECORD_BYTES_MAX: usize = 24 * 1_024;
 
-/// The stream below TLS. It ends when more than `most` bytes come without any use.
-pub(super) struct BoundedStream<S> {
-    inner: S,
+/// The stream below TLS. It ends when more bytes come without any use than its watch lets in.
+pub(super) type BoundedStream<S> = WatchedStream<S, RecordWatch>;
+
+/// Counts the bytes that have come without any use, and lets in so many at most.
+pub(super) struct RecordWatch {
     came: usize,
     most: usize,
 }
@@ -30,11 +34,10 @@ struct NothingWhole {
     came: usize,
 }
 
-impl<S> BoundedStream<S> {
-    /// A connection whose handshake begins.
-    pub(super) fn new(inner: S) -> Self {
+impl RecordWatch {
+    /// Counts for a connection whose handshake begins.
+    pub(super) fn of_handshake() -> Self {
         Self {
-            inner,
             came: 0,
             most: HANDSHAKE_BYTES_MAX,
         }
@@ -46,50 +49,13 @@ impl<S> BoundedStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
-        self.came += buffer.filled().len() - before;
+impl StreamWatch for RecordWatch {
+    fn on_read(&mut self, came: &[u8]) -> io::Result<()> {
+        self.came += came.len();
         if self.came > self.most {
-            let came = self.came;
-            return Poll::Ready(Err(io::Error::other(NothingWhole { came })));
+            return Err(io::Error::other(NothingWhole { came: self.came }));
         }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        Ok(())
     }
 }
 
@@ -103,7 +69,7 @@ pub(in crate::app) struct SecureStream<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> SecureStream<S> {
     pub(super) fn new(inner: TlsStream<BoundedStream<S>>) -> Self {
         let mut stream = Self { inner, error: None };
-        stream.inner.get_mut().0.begin_record();
+        stream.begin_record();
         stream
     }
 
@@ -121,9 +87,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SecureStream<S> {
         buffer.put_slice(&data[..length]);
         Pin::new(&mut self.inner).consume(length);
         if length > 0 {
-            self.inner.get_mut().0.begin_record();
+            self.begin_record();
         }
         Poll::Ready(Ok(length))
+    }
+
+    /// Says that what came was of use.
+    fn begin_record(&mut self) {
+        let (bounded, _) = self.inner.get_mut();
+        bounded.watch_mut().begin_record();
     }
 }
 
@@ -195,10 +167,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_never_whole_is_bounded_before_the_handshake_is_done_and_after_it() {
-        let mut stream = BoundedStream::new(tokio::io::repeat(0));
+        let mut stream = BoundedStream::new(tokio::io::repeat(0), RecordWatch::of_handshake());
         assert_eq!(read_of(&mut stream).await, HANDSHAKE_BYTES_MAX);
         for _ in 0..3 {
-            stream.begin_record();
+            stream.watch_mut().begin_record();
             assert_eq!(read_of(&mut stream).await, RECORD_BYTES_MAX);
         }
     }
