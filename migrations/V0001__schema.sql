@@ -161,6 +161,7 @@ CREATE TABLE delivery (
     scheduled_at         INTEGER,          -- when it is enqueued, as its sender has scheduled it; NULL: at once
     expires_at           INTEGER,          -- when the time to live ends that a message has of its own; NULL: it has none
     attempts             INTEGER NOT NULL DEFAULT 0,
+    batch_max            INTEGER,          -- events of its request at most, since one with more was split; NULL: never
     last_attempt_at      INTEGER,
     last_outcome         TEXT,
     last_status          INTEGER,          -- HTTP

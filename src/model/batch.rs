@@ -1,5 +1,6 @@
 //! How many events go into one delivery request (rule 8).
 
+use crate::model::delivery::Outcome;
 use crate::model::limits::{BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX};
 
 /// Whether and how a destination accepts several events in one request. `None` means "not set".
@@ -7,6 +8,8 @@ use crate::model::limits::{BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX};
 pub struct BatchPolicy {
     pub max_events: Option<u32>,
     pub preferred_kilobytes: Option<u32>,
+    /// Extension: a request that is rejected because of some of its events is split.
+    pub split_on_error: bool,
 }
 
 impl BatchPolicy {
@@ -42,6 +45,16 @@ impl BatchPolicy {
         }
         events
     }
+
+    /// How many events each request has at most that delivers the events of a rejected one again (rule 8.1). `None`
+    /// where its outcome is that of all of them: it is not split, was not rejected because of its events, or had but one.
+    pub fn split(&self, events: usize, outcome: Outcome) -> Option<u32> {
+        let is_about_events = matches!(outcome, Outcome::BadRequest | Outcome::PayloadTooLarge);
+        if !self.split_on_error || !is_about_events || events < 2 {
+            return None;
+        }
+        u32::try_from(events.div_ceil(2)).ok()
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +67,7 @@ mod tests {
         let policy = BatchPolicy {
             max_events: (max_events > 0).then_some(max_events),
             preferred_kilobytes: (kilobytes > 0).then_some(kilobytes),
+            ..BatchPolicy::default()
         };
         let mut rest = sizes;
         let mut batches = Vec::new();
@@ -82,7 +96,61 @@ mod tests {
         check(0, 1_024, &vec![1; 5_001], &[5_000, 1]);
     }
 
+    const SPLITTING: BatchPolicy = BatchPolicy {
+        max_events: Some(5_000),
+        preferred_kilobytes: None,
+        split_on_error: true,
+    };
+
+    #[test]
+    fn rejected_batches_are_split_down_to_single_events() {
+        for (events, expected) in [
+            (5_000, Some(2_500)),
+            (10, Some(5)),
+            (5, Some(3)),
+            (3, Some(2)),
+            (2, Some(1)),
+            (1, None),
+        ] {
+            let most = SPLITTING.split(events, Outcome::BadRequest);
+            assert_eq!(most, expected, "{events}");
+        }
+        for status in 100..600 {
+            let outcome = Outcome::of_status(status);
+            let is_split = SPLITTING.split(10, outcome).is_some();
+            assert_eq!(is_split, matches!(status, 400 | 413), "{status}");
+            let unasked = BatchPolicy::default().split(10, outcome);
+            assert_eq!(unasked, None, "{status}");
+        }
+    }
+
     proptest! {
+        /// Whichever events are rejected: each of them ends alone, all others are delivered, and there are fewer than two
+        /// requests for each event.
+        #[test]
+        fn splitting_finds_what_is_rejected(
+            rejections in proptest::collection::vec(proptest::bool::ANY, 1..80),
+        ) {
+            let (mut requests, mut delivered, mut dead) = (0, 0, 0);
+            let mut batches = vec![rejections.clone()];
+            while let Some(batch) = batches.pop() {
+                requests += 1;
+                if !batch.contains(&true) {
+                    delivered += batch.len();
+                    continue;
+                }
+                match SPLITTING.split(batch.len(), Outcome::PayloadTooLarge) {
+                    Some(most) => {
+                        batches.extend(batch.chunks(most as usize).map(<[bool]>::to_vec));
+                    }
+                    None => dead += batch.len(),
+                }
+            }
+            let rejected = rejections.iter().filter(|is_rejected| **is_rejected).count();
+            prop_assert_eq!((delivered, dead), (rejections.len() - rejected, rejected));
+            prop_assert!(requests < 2 * rejections.len());
+        }
+
         /// Whatever the sizes: nothing is lost, nobody overtakes, and no request is fuller than it may be
         /// or emptier than it need be.
         #[test]
@@ -91,7 +159,7 @@ mod tests {
             preferred_kilobytes in proptest::option::of(1..5_u32),
             sizes in proptest::collection::vec(0..3_000_usize, 1..80),
         ) {
-            let policy = BatchPolicy { max_events, preferred_kilobytes };
+            let policy = BatchPolicy { max_events, preferred_kilobytes, ..BatchPolicy::default() };
             let mut rest = &sizes[..];
             while !rest.is_empty() {
                 let taken = policy.fill(rest.iter().copied());

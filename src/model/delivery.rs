@@ -280,6 +280,8 @@ pub struct Delivery {
     pub published_at: Timestamp,
     /// When the first of its attempts began.
     pub first_attempt_at: Option<Timestamp>,
+    /// How many events its request has at most, since one with more was split; `None` for as many as its subscription says.
+    pub batch_max: Option<u32>,
 }
 
 /// What becomes of a delivery at the end of a lease.
@@ -292,6 +294,10 @@ pub enum Settlement {
     DeadLetter(DeadLetterReason),
     /// Ended without being kept as a dead letter.
     Drop(DeadLetterReason),
+    /// Due as before, in a request with at most so many events. The one that was rejected was no attempt of it.
+    Split {
+        events_max: u32,
+    },
 }
 
 impl Settlement {
@@ -399,6 +405,7 @@ mod tests {
                 attempts,
                 published_at,
                 first_attempt_at: (attempts > 0).then_some(start),
+                batch_max: None,
             };
             if let Err(reason) = admit(&delivery, policy, now, TimeScale::REAL) {
                 fate.push(format!(
@@ -423,6 +430,7 @@ mod tests {
                 Settlement::DeadLetter(reason) | Settlement::Drop(reason) => {
                     fate.push(format!("dead:{}", reason.name()));
                 }
+                Settlement::Split { .. } => panic!("a single event is not split"),
             }
             if fate.last().is_some_and(|last| !last.starts_with('+')) {
                 return fate.join(" ");
@@ -543,6 +551,7 @@ mod tests {
             attempts: 2,
             published_at: start,
             first_attempt_at: Some(start + Duration::from_secs(7)),
+            batch_max: None,
         };
         let slow = DeliveryAttempt {
             duration: Duration::from_secs(30),
@@ -566,6 +575,7 @@ mod tests {
             attempts: 0,
             published_at: now,
             first_attempt_at: None,
+            batch_max: None,
         };
         let failed = attempt(1, now, result(500));
         let settlement = settle(&first, &failed, &policy(30, 1_440), scale, 0.0);
@@ -582,6 +592,7 @@ mod tests {
             attempts: 1,
             published_at: Timestamp::from_ms(0),
             first_attempt_at: Some(Timestamp::from_ms(0)),
+            batch_max: None,
         };
         let at = |minutes: u64| Timestamp::from_ms(0) + Duration::from_secs(minutes * 60);
         assert!(admit(&delivery, &policy(30, 30), at(2), scale).is_ok());
@@ -598,6 +609,7 @@ mod tests {
             attempts,
             published_at: now,
             first_attempt_at: Some(now),
+            batch_max: None,
         };
         let reason = DeadLetterReason::UndeliverableDueToProbationCausedByClientError;
         let exceeded = DeadLetterReason::MaxDeliveryAttemptsExceeded;
@@ -662,6 +674,7 @@ mod tests {
                 attempts,
                 published_at: Timestamp::from_ms(0),
                 first_attempt_at: None,
+                batch_max: None,
             };
             let admitted = admit(&delivery, &policy, Timestamp::from_ms(age_ms), TimeScale::REAL);
             let expired = age_ms.unsigned_abs() >= minutes * 60_000;

@@ -106,6 +106,7 @@ impl RetryPolicy {
             attempts: 0,
             published_at: start,
             first_attempt_at: Some(start),
+            batch_max: None,
         };
         let (mut times, mut at) = (Vec::new(), start);
         loop {
@@ -390,6 +391,7 @@ mod tests {
             attempts: 1,
             published_at: at,
             first_attempt_at: Some(at),
+            batch_max: None,
         }
     }
 

@@ -147,3 +147,82 @@ async fn a_large_batch_is_settled_in_several_changes() {
     let several = operations(Grid::in_bites_of(8).await).await;
     assert_eq!(several - one, 3, "two settlements in each of four changes");
 }
+
+/// A subscription that splits what is rejected, with these settings of its webhook besides, whose receiver has been sent
+/// so many events.
+async fn splitting(webhook: &Value, script: &str, events: u32) -> Grid {
+    let mut properties = json!({"retryPolicy": {"schedule": ["PT10S"], "maxDeliveryAttempts": 2},
+        "destination": {"properties": webhook}});
+    properties["destination"]["properties"]["splitBatchOnError"] = true.into();
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid
+        .push_with("orders", "billing", script, properties)
+        .await;
+    let events: Vec<Value> = (1..=events)
+        .map(|number| event(&number.to_string()))
+        .collect();
+    assert_eq!(grid.post("orders", json!(events)).await.status, 200);
+    grid.run_for(Duration::ZERO).await;
+    grid
+}
+
+#[tokio::test]
+async fn of_a_split_batch_only_what_is_rejected_alone_becomes_a_dead_letter() {
+    // The seventh of ten is rejected.
+    let script = "400 200 400 400 200 413 200 200 413";
+    let grid = splitting(&json!({"maxEventsPerBatch": 10}), script, 10).await;
+    let expected = "1+2+3+4+5+6+7+8+9+10 1+2+3+4+5 6+7+8+9+10 6+7+8 9+10 6+7 8 6 7";
+    assert_eq!(requests(&grid, "billing"), expected);
+    // No request that was split is an attempt, of which there may be two.
+    let counts = told(&grid, "aeg-delivery-count");
+    assert!(counts.iter().all(|each| each.starts_with("0: ")));
+    let line = |number: u32| match number {
+        7 => "7 +0s=413 DeadLettered +0s UndeliverableDueToHttpRequestEntityTooLarge".to_owned(),
+        _ => format!("{number} +0s=200 Delivered"),
+    };
+    let expected: Vec<String> = (1..=10).map(line).collect();
+    assert_eq!(grid.timeline("billing").await, expected.join("\n"));
+}
+
+#[tokio::test]
+async fn a_batch_of_rejected_events_becomes_dead_letters_one_by_one() {
+    let webhook = json!({"maxEventsPerBatch": 3});
+    let grid = splitting(&webhook, "400", 3).await;
+    assert_eq!(requests(&grid, "billing"), "1+2+3 1+2 3 1 2");
+    let shown = grid.timeline("billing").await;
+    let single = "+0s=400 DeadLettered +0s UndeliverableDueToHttpBadRequest";
+    let ended = shown.lines().filter(|line| line.ends_with(single));
+    assert_eq!(ended.count(), 3, "{shown}");
+}
+
+#[tokio::test]
+async fn other_failures_are_retried_in_batches_as_they_were() {
+    let webhook = json!({"maxEventsPerBatch": 3});
+    let grid = splitting(&webhook, "422 200", 3).await;
+    grid.run_for(SECOND * 12).await;
+    assert_eq!(requests(&grid, "billing"), "1+2+3 1+2+3");
+}
+
+#[tokio::test]
+async fn how_far_a_batch_was_split_outlives_failures_and_a_restart() {
+    let webhook = json!({"maxEventsPerBatch": 4});
+    let grid = splitting(&webhook, "400 503 503 200", 4).await;
+    let grid = grid.restarted().await;
+    grid.clock.advance(SECOND * 12);
+    grid.run_for(Duration::ZERO).await;
+    let all = requests(&grid, "billing");
+    let mut all: Vec<&str> = all.split(' ').collect();
+    all[3..].sort_unstable(); // jitter decides which half is due first
+    assert_eq!(all, ["1+2+3+4", "1+2", "3+4", "1+2", "3+4"]);
+}
+
+#[tokio::test]
+async fn the_halves_of_a_batch_keep_to_the_rate_of_their_subscription() {
+    let webhook = json!({"maxEventsPerBatch": 4, "maxRequestsPerSecond": 1});
+    let grid = splitting(&webhook, "400 200", 4).await;
+    assert_eq!(requests(&grid, "billing"), "1+2+3+4");
+    grid.run_for(SECOND).await;
+    assert_eq!(requests(&grid, "billing"), "1+2+3+4 1+2");
+    grid.run_for(SECOND).await;
+    assert_eq!(requests(&grid, "billing"), "1+2+3+4 1+2 3+4");
+}

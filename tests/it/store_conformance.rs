@@ -20,8 +20,8 @@ use everpost::model::audit::Caller;
 use everpost::model::dead_letter::DeadLetterReason;
 use everpost::model::dead_letter_filter::DeadLetterFilter;
 use everpost::model::delivery::{
-    AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, HttpResponse, LateResponse, Outcome,
-    Settlement,
+    AttemptResult, Delivery, DeliveryAttempt, DeliveryId, DeliveryState, HttpResponse,
+    LateResponse, Outcome, Settlement,
 };
 use everpost::model::event::{Attribute, Event, EventData, EventKey};
 use everpost::model::lease::QueueRef;
@@ -224,9 +224,10 @@ impl Fixture {
         let answer = AttemptResult {
             outcome: match settlement {
                 Settlement::Complete => Outcome::Delivered,
-                Settlement::Retry { .. } | Settlement::DeadLetter(_) | Settlement::Drop(_) => {
-                    Outcome::Busy
-                }
+                Settlement::Retry { .. }
+                | Settlement::DeadLetter(_)
+                | Settlement::Drop(_)
+                | Settlement::Split { .. } => Outcome::Busy,
             },
             response: Some(HttpResponse {
                 status: 503,
@@ -542,6 +543,7 @@ conformance! {
     events_come_back_as_they_were
     due_deliveries_are_leased_oldest_first
     settlements_end_or_move_a_delivery
+    a_split_delivery_keeps_its_place_and_its_attempts
     what_a_wrong_clock_put_off_is_due_again
     what_has_lapsed_is_due_although_the_clock_was_put_back
     a_repeated_request_is_stored_once

@@ -39,6 +39,7 @@ async fn only_what_is_not_as_by_default_is_open() {
     let typed = [
         ("labels", "north"),
         ("maxEventsPerBatch", "10"),
+        ("splitBatchOnError", "on"),
         ("authentication.type", "Bearer"),
         ("authentication.token", "hush"),
         ("schedule", "PT10S"),
@@ -55,6 +56,7 @@ async fn only_what_is_not_as_by_default_is_open() {
     assert_eq!(open_folds(&page), open);
     page.expect(&[
         "Events per batch: 10",
+        ", Split batch on error",
         "Retry schedule: 10 s",
         "Bearer token",
         "Labels: north",

@@ -103,6 +103,9 @@ pub(super) struct DefinitionArgs {
     /// Preferred size of a request in kilobytes, 1 to 1024
     #[arg(long, value_name = "KB", help_heading = "Batching")]
     preferred_batch_size: Option<u32>,
+    /// After an answer of 400 or 413, deliver the events of a batch again in halves, down to single ones
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Batching")]
+    split_batch_on_error: Option<bool>,
     /// Header on every delivery, may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = name_and_value, help_heading = "Headers")]
     headers: Vec<(String, String)>,
@@ -269,6 +272,7 @@ impl DefinitionArgs {
             "skipValidation": self.skip_validation,
             "maxEventsPerBatch": self.max_events_per_batch,
             "preferredBatchSizeInKilobytes": self.preferred_batch_size,
+            "splitBatchOnError": self.split_batch_on_error,
             "responseDeadlineInSeconds": self.response_deadline,
             "maxRequestsInFlight": self.max_in_flight,
             "maxRequestsPerSecond": self.max_rate,
@@ -393,13 +397,14 @@ mod tests {
                 "2",
                 "--max-rate",
                 "0.5",
+                "--split-batch-on-error",
                 "--disable-on-gone",
                 "--paused=false",
                 "--disabled",
             ],
             none,
             &json!({
-                "destination": { "endpointType": "WebHook", "properties": { "responseDeadlineInSeconds": 60, "maxRequestsInFlight": 2, "maxRequestsPerSecond": 0.5 } },
+                "destination": { "endpointType": "WebHook", "properties": { "responseDeadlineInSeconds": 60, "maxRequestsInFlight": 2, "maxRequestsPerSecond": 0.5, "splitBatchOnError": true } },
                 "retryPolicy": { "schedule": ["PT1S", "PT1M"] },
                 "disableOnGone": true,
                 "paused": false,

@@ -643,7 +643,7 @@ impl Meters {
                         .get_or_create(&with_reason(labels, reason.name()))
                         .inc();
                 }
-                Settlement::Retry { .. } => {}
+                Settlement::Retry { .. } | Settlement::Split { .. } => {}
             }
         }
     }

@@ -71,6 +71,7 @@ impl SendBudget {
         batch: BatchPolicy {
             max_events: Some(1),
             preferred_kilobytes: None,
+            split_on_error: false,
         },
         is_probe: true,
     };
@@ -90,8 +91,8 @@ impl SendBudget {
 }
 
 /// Fills requests, each beginning with the oldest delivery left; the rest waits, in its order. Deliveries
-/// share a request only if they have the same number of attempts, so that `aeg-delivery-count` is exact, and
-/// the same values of dynamic headers.
+/// share a request only if they have the same number of attempts, so that `aeg-delivery-count` is exact, have
+/// been split as far, and have the same values of dynamic headers.
 pub(super) fn fill(
     topic: &Arc<TopicEntry>,
     subscription: &Arc<EventSubscription>,
@@ -104,7 +105,10 @@ pub(super) fn fill(
         && let Some(group) = groups.iter_mut().min_by_key(|group| oldest(group))
         && !group.is_empty()
     {
-        let sizes = group.iter().map(|(_, due)| size(topic, subscription, due));
+        let split_to = group.front().and_then(|(_, due)| due.0.batch_max);
+        let most = split_to.map_or(usize::MAX, |most| most.max(1) as usize);
+        let fitting = group.iter().take(most);
+        let sizes = fitting.map(|(_, due)| size(topic, subscription, due));
         let filled = send_budget.batch.fill(sizes);
         let (deliveries, events) = group.drain(..filled).map(|(_, due)| due).unzip();
         batches.push(Batch {
@@ -146,10 +150,11 @@ fn groups(
     }
     let mappings = subscription.definition.destination.attribute_mappings();
     let mut groups: Vec<Group> = Vec::new();
-    let mut known: HashMap<(u32, Vec<Option<String>>), usize> = HashMap::new();
+    let mut known: HashMap<(u32, Option<u32>, Vec<Option<String>>), usize> = HashMap::new();
     for (place, due) in due {
         let headers = dynamic_headers(mappings, &due.1, &topic.resource_id);
-        let group = *known.entry((due.0.attempts, headers)).or_insert_with(|| {
+        let shared = (due.0.attempts, due.0.batch_max, headers);
+        let group = *known.entry(shared).or_insert_with(|| {
             groups.push(Group::new());
             groups.len() - 1
         });
@@ -230,8 +235,8 @@ mod tests {
         (Arc::new(entry), Arc::new(subscription))
     }
 
-    /// A delivery by its id, the attempts made and the event's `data.t`.
-    fn due(id: i64, attempts: u32, tenant: &str) -> Due {
+    /// A delivery by its id, the attempts made, the event's `data.t` and how far it was split.
+    fn due(id: i64, attempts: u32, tenant: &str, batch_max: Option<u32>) -> Due {
         let delivery = Delivery {
             id: DeliveryId(id),
             number: id,
@@ -239,6 +244,7 @@ mod tests {
             attempts,
             published_at: NOW,
             first_attempt_at: None,
+            batch_max,
         };
         let event = Event {
             id: id.to_string(),
@@ -258,7 +264,8 @@ mod tests {
         (delivery, Arc::new(stored))
     }
 
-    /// `due` are words `id/attempts/tenant`. `expected` has the batches and, after a bar, the rest.
+    /// `due` are words `id/attempts/tenant`, with `/split` behind them. `expected` has the batches and, after a bar, the
+    /// rest.
     fn check(webhook: &serde_json::Value, requests: usize, words: &str, expected: &str) {
         let (topic, subscription) = scene(webhook);
         let send_budget = SendBudget {
@@ -269,7 +276,8 @@ mod tests {
         let all = words.split(' ').map(|word| {
             let parts: Vec<&str> = word.split('/').collect();
             let number = |at: usize| parts[at].parse::<u32>().expect("a number");
-            due(number(0).into(), number(1), parts[2])
+            let split_to = (parts.len() > 3).then(|| number(3));
+            due(number(0).into(), number(1), parts[2], split_to)
         });
         let mut all: Vec<Due> = all.collect();
         let unseen = all.split_off(send_budget.looked_at_max().min(all.len()));
@@ -319,6 +327,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_split_goes_apart_and_in_requests_of_its_size() {
+        let off = json!({});
+        let batched = json!({"maxEventsPerBatch": 3});
+        check(&batched, 9, "1/0/a/2 2/0/a/2 3/0/a/2 4/0/a", "1+2 3 4 | ");
+        check(&batched, 1, "1/0/a/2 2/0/a/2 3/0/a/2 4/0/a", "1+2 | 3+4");
+        check(&batched, 9, "1/0/a/1 2/0/a/1 3/0/a 4/0/a", "1 2 3+4 | ");
+        check(&batched, 9, "1/0/a/2 2/0/a/1 3/0/a/2", "1+3 2 | ");
+        // The subscription may allow fewer by now.
+        check(&batched, 9, "1/0/a/9 2/0/a/9 3/0/a/9 4/0/a/9", "1+2+3 4 | ");
+        check(&off, 9, "1/0/a/2 2/0/a/2", "1 2 | ");
+    }
+
+    #[test]
     fn a_long_queue_is_not_read_through() {
         let by_tenant = json!({"maxEventsPerBatch": 2, "deliveryAttributeMappings": [{"name": "X-T",
             "type": "Dynamic", "properties": {"sourceField": "data.t"}}]});
@@ -333,7 +354,7 @@ mod tests {
         let policy = json!({"preferredBatchSizeInKilobytes": 1});
         let words = "1/0/a 2/0/a 3/0/a 4/0/a 5/0/a 6/0/a 7/0/a";
         let (topic, subscription) = scene(&policy);
-        let one = size(&topic, &subscription, &due(1, 0, "a"));
+        let one = size(&topic, &subscription, &due(1, 0, "a", None));
         assert!((1_024 / 7..1_024 / 5).contains(&one), "{one}");
         check(
             &policy,
@@ -360,7 +381,7 @@ mod tests {
     #[test]
     fn a_probe_is_one_event() {
         let (topic, subscription) = scene(&json!({"maxEventsPerBatch": 3}));
-        let all = vec![due(1, 0, "a"), due(2, 0, "a")];
+        let all = vec![due(1, 0, "a", None), due(2, 0, "a", None)];
         let (batches, rest) = fill(&topic, &subscription, all, SendBudget::PROBE);
         assert_eq!(
             (batches.len(), batches[0].events.len(), rest.len()),

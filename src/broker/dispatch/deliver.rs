@@ -122,7 +122,7 @@ impl Unstored {
     }
 
     fn stored(mut self, settled: &[Settled]) {
-        self.next_due = Ok(next_due(&self.records));
+        self.next_due = Ok(next_due(&self.records, self.settled_at));
         let (topic, subscription) = (&self.topic, &self.subscription);
         let settled = self.records.iter().zip(settled);
         let settled = settled.filter(|(_, settled)| **settled == Settled::Done);
@@ -379,6 +379,16 @@ impl Broker {
         now: Timestamp,
     ) -> Vec<SettlementRecord> {
         let definition = &batch.subscription.definition;
+        let events = batch.deliveries.len();
+        if let Some(events_max) = definition.destination.batch().split(events, result.outcome) {
+            let name = &batch.subscription.name;
+            tracing::debug!(subscription.name = %name, events, events_max, "a batch is split");
+            let split = Settlement::Split { events_max };
+            let records = batch.deliveries.iter();
+            return records
+                .map(|each| SettlementRecord::of(each, split))
+                .collect();
+        }
         let duration = now.since(started_at);
         // One result for the whole batch. What succeeded is not tried again: policy and randomness cost.
         let (policy, jitter) = if result.outcome == Outcome::Delivered {
@@ -539,10 +549,11 @@ pub(in crate::broker) async fn unless_it_panics<T>(
     .await
 }
 
-/// When the first of the settled deliveries falls due again.
-pub(super) fn next_due(settled: &[SettlementRecord]) -> Option<Timestamp> {
+/// When the first of the deliveries that were settled at `now` falls due again.
+pub(super) fn next_due(settled: &[SettlementRecord], now: Timestamp) -> Option<Timestamp> {
     let moments = settled.iter().filter_map(|each| match each.settlement? {
         Settlement::Retry { at } => Some(at),
+        Settlement::Split { .. } => Some(now),
         Settlement::Complete | Settlement::DeadLetter(_) | Settlement::Drop(_) => None,
     });
     moments.min()

@@ -360,7 +360,7 @@ impl Broker {
         let policy = topic.retry_policy(subscription);
         let skip = |(delivery, _): &Due| self.skipped(subscription, &policy, delivery, cause, now);
         ended.extend(due.iter().map(skip));
-        let retried = next_due(&ended);
+        let retried = next_due(&ended, now);
         if let Err(error) = self.settle(topic, subscription, ended, now).await {
             let again = now + STORE_PAUSE;
             tracing::error!(%error, subscription.name = %subscription.name,

@@ -42,6 +42,7 @@ async fn send(subscription: &EventSubscription, events: &[StoredEvent]) -> Strin
 const BATCHES: BatchPolicy = BatchPolicy {
     max_events: Some(10),
     preferred_kilobytes: None,
+    split_on_error: false,
 };
 
 /// The head must be `expected`, the body what `wire` writes.

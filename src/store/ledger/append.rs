@@ -483,6 +483,7 @@ pub(in crate::store) fn append(
                     attempts: 0,
                     published_at: due_at,
                     first_attempt_at: None,
+                    batch_max: None,
                 },
                 event: Arc::clone(&event),
                 ended,

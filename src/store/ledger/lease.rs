@@ -60,7 +60,7 @@ pub(super) const DELIVERY_COLUMNS: &str = "id, coalesce(number, id), event_id, a
 /// Put together once, since every lease runs it.
 static FIND: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery \
+        "SELECT {DELIVERY_COLUMNS}, next_attempt_at, batch_max FROM delivery \
          WHERE subscription_id = ?1 AND state = 'Pending' ORDER BY next_attempt_at, id LIMIT ?2"
     )
 });
@@ -112,19 +112,23 @@ fn first_of(
         return Ok(None);
     };
     let find = format!(
-        "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery WHERE id = ?1 \
+        "SELECT {DELIVERY_COLUMNS}, next_attempt_at, batch_max FROM delivery WHERE id = ?1 \
          AND subscription_id = ?2 AND state = 'Pending' AND next_attempt_at <= ?3"
     );
     let of = params![first, request.subscription, request.now];
     tx.first(&find, of, |row| Ok(with_due(row)?))
 }
 
-/// A delivery, and when it falls due, or did.
+/// A delivery with how far it was split, and when it falls due, or did.
 fn with_due(row: &Row<'_>) -> rusqlite::Result<(Delivery, Timestamp)> {
-    Ok((delivery(row)?, row.get(6)?))
+    let leased = Delivery {
+        batch_max: row.get(7)?,
+        ..delivery(row)?
+    };
+    Ok((leased, row.get(6)?))
 }
 
-/// Reads a row that begins with [`DELIVERY_COLUMNS`].
+/// Reads a row that begins with [`DELIVERY_COLUMNS`]. Receivers take deliveries in no batches.
 pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     Ok(Delivery {
         id: row.get(0)?,
@@ -133,6 +137,7 @@ pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         attempts: row.get(3)?,
         published_at: row.get(4)?,
         first_attempt_at: row.get(5)?,
+        batch_max: None,
     })
 }
 

@@ -722,7 +722,12 @@ fn told_bytes(end: LockEnd, result: Option<&AttemptResult>) -> usize {
     let details = result.and_then(|result| result.dead_letter.as_deref());
     match end {
         LockEnd::Settled(Settlement::DeadLetter(_)) => details.map_or(0, DeadLetterDetails::bytes),
-        LockEnd::Settled(Settlement::Complete | Settlement::Retry { .. } | Settlement::Drop(_))
+        LockEnd::Settled(
+            Settlement::Complete
+            | Settlement::Retry { .. }
+            | Settlement::Drop(_)
+            | Settlement::Split { .. },
+        )
         | LockEnd::Renewed { .. } => 0,
     }
 }

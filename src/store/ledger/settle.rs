@@ -187,6 +187,9 @@ pub(super) fn settle(
     }
     let (state, at, reason) = match record.settlement {
         None => return Ok(Settled::Done),
+        Some(Settlement::Split { events_max }) => {
+            return Ok(split(tx, delivery, attempts, events_max)?);
+        }
         Some(Settlement::Retry { at }) => (DeliveryState::Pending, at, None),
         Some(Settlement::Complete) => (DeliveryState::Delivered, now, None),
         Some(Settlement::DeadLetter(reason)) => (DeliveryState::DeadLettered, now, Some(reason)),
@@ -248,6 +251,24 @@ pub(super) fn settle(
         }
     }
     Ok(Settled::Done)
+}
+
+const SPLIT: &str = "UPDATE delivery SET batch_max = ?3 \
+     WHERE id = ?1 AND state = 'Pending' AND attempts = ?2";
+
+/// Has a pending delivery keep its place, for a request with at most so many events.
+fn split(
+    tx: &Connection,
+    id: DeliveryId,
+    attempts: u32,
+    events_max: u32,
+) -> rusqlite::Result<Settled> {
+    let changed = tx.run(SPLIT, params![id, attempts, events_max])?;
+    Ok(if changed == 0 {
+        Settled::Stale
+    } else {
+        Settled::Done
+    })
 }
 
 /// Stores what the receiver said if it dead-lettered the event itself.

@@ -128,6 +128,9 @@ struct BatchDocument {
     #[serde(rename = "preferredBatchSizeInKilobytes")]
     #[schemars(range(min = 1, max = BATCH_KILOBYTES_MAX), extend("default" = KILOBYTES_DEFAULT))]
     preferred_kilobytes: Option<u32>,
+    /// After an answer of 400 or 413 the events of a batch are delivered again in halves, down to single ones.
+    #[serde(rename = "splitBatchOnError", default)]
+    split_on_error: bool,
 }
 
 /// Azure's default for requests of one event each, whose size is what it is.

@@ -146,6 +146,39 @@ pub(super) async fn what_a_wrong_clock_put_off_is_due_again(f: Fixture) {
     assert_eq!(due.next_due, Some(at(longest + 5)));
 }
 
+pub(super) async fn a_split_delivery_keeps_its_place_and_its_attempts(f: Fixture) {
+    for (id, now) in [("split", 0), ("stale", 0), ("newer", 5)] {
+        f.publish(id, &[f.billing], now).await;
+    }
+    let leased = f.lease(f.billing, 9, 9).await;
+    let [split, stale, newer] = leased.deliveries[..] else {
+        panic!("three are due");
+    };
+    f.settle(stale.id, 1, Settlement::Retry { at: at(7) }, 6)
+        .await;
+    let halve = Settlement::Split { events_max: 1 };
+    let records = [split, stale].map(|each| SettlementRecord::of(&each, halve));
+    let settled = f.store.ledger.settle(records.to_vec(), at(8)).await;
+    assert_eq!(settled, Ok(vec![Settled::Done, Settled::Stale]));
+    let again = f.lease(f.billing, 9, 9).await.deliveries;
+    assert_eq!(
+        again[0],
+        Delivery {
+            batch_max: Some(1),
+            ..split
+        }
+    );
+    assert_eq!(again[1], newer);
+    assert_eq!((again[2].attempts, again[2].batch_max), (1, None));
+    let found = f.store.views.delivery(split.id).await.expect("an answer");
+    assert!(found.expect("it").attempts.is_empty());
+    // A failure of the smaller request does not make it larger again.
+    f.settle(split.id, 1, Settlement::Retry { at: at(8) }, 8)
+        .await;
+    let again = f.lease(f.billing, 9, 9).await.deliveries;
+    assert_eq!((again[2].attempts, again[2].batch_max), (1, Some(1)));
+}
+
 pub(super) async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
     for id in ["a", "b", "c"] {
         f.publish(id, &[f.billing, f.audit], 0).await;

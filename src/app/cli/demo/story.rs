@@ -51,6 +51,7 @@ fn wait_after_busy(attempt: u32) -> Duration {
         attempts: attempt,
         published_at: now,
         first_attempt_at: Some(now),
+        batch_max: None,
     };
     let next = RetryPolicy::default().next_attempt_at(&delivery, &failed, TimeScale::REAL, 0.0);
     next.since(now)

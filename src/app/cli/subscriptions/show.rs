@@ -150,11 +150,15 @@ fn batch(subscription: &Value) -> String {
             &format!("/properties/destination/properties/{name}"),
         )
     };
+    let if_rejected = match property("splitBatchOnError").as_str() {
+        "true" => ", split on error",
+        _ => "",
+    };
     match property("maxEventsPerBatch").as_str() {
         "" | "1" => String::new(),
         events => match property("preferredBatchSizeInKilobytes").as_str() {
-            "" => format!("{events} events"),
-            kilobytes => format!("{events} events, {kilobytes} KB"),
+            "" => format!("{events} events{if_rejected}"),
+            kilobytes => format!("{events} events, {kilobytes} KB{if_rejected}"),
         },
     }
 }
@@ -237,6 +241,7 @@ pub(super) mod tests {
                     "endpointBaseUrl": "http://127.0.0.1:9000/",
                     "maxEventsPerBatch": 20,
                     "preferredBatchSizeInKilobytes": 128,
+                    "splitBatchOnError": true,
                     "responseDeadlineInSeconds": 60,
                     "maxRequestsPerSecond": 0.5,
                     "authentication": { "type": "Basic", "username": "ada", "password": null },
@@ -322,7 +327,7 @@ time to live    1440 min
 schedule        PT1S, PT1M
 pace            60 s to answer, 0.5 requests per second
 if gone         disabled
-batch           20 events, 128 KB
+batch           20 events, 128 KB, split on error
 headers         X-A=1, X-B=***, X-C=<data.id>
 authentication  basic, as ada
 certificate     client certificate

@@ -128,6 +128,11 @@ fn batches_are_checked_and_shown_as_they_were_set() {
         {'preferredBatchSizeInKilobytes': 1024}  => /preferredBatchSizeInKilobytes = 1024
         {'preferredBatchSizeInKilobytes': 1025}  => ! preferredBatchSizeInKilobytes: from 1 to 1024, but it is 1025
         {'preferredBatchSizeInKilobytes': 0}     => ! preferredBatchSizeInKilobytes: but it is 0
+        {}                            => /splitBatchOnError = null
+        {'splitBatchOnError': true}   => /splitBatchOnError = true
+        {'splitBatchOnError': false}  => /splitBatchOnError = false
+        {'splitBatchOnError': 1}      => ! splitBatchOnError: true or false
+        {'splitBatchOnErrors': true}  => ! splitBatchOnErrors: \"splitBatchOnError\"
 
         # Older clients say so to leave it off.
         {'maxEventsPerBatch': 1, 'preferredBatchSizeInKilobytes': 64} => /maxEventsPerBatch = 1

@@ -31,7 +31,7 @@ pub(super) const NAMESPACE_TOPIC: &str = "{'properties': {'publisherType': 'Cust
 pub(super) const SUBSCRIPTION: &str = "{'properties': {
     'destination': {'endpointType': 'WebHook', 'properties': {
       'endpointUrl': 'https://shop.example/hooks/eg?k=abc', 'maxEventsPerBatch': 20,
-      'preferredBatchSizeInKilobytes': 128, 'skipValidation': true, 'responseDeadlineInSeconds': 5,
+      'preferredBatchSizeInKilobytes': 128, 'splitBatchOnError': true, 'skipValidation': true, 'responseDeadlineInSeconds': 5,
       'maxRequestsInFlight': 3, 'maxRequestsPerSecond': 2.5, 'minimumTlsVersionAllowed': '1.2',
       'authentication': {'type': 'Basic', 'username': 'ada', 'password': 'p'},
       'signingSecrets': [{'secret': 'whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'}],

@@ -161,9 +161,9 @@ prop_compose! {
         pace in any_pace(),
         attribute_mappings in vec(any_attribute(), 0..4),
         credentials in any_credentials(),
-        skip_validation in any::<bool>(),
+        (skip_validation, split_on_error) in any::<(bool, bool)>(),
     ) -> Destination {
-        let batch = BatchPolicy { max_events, preferred_kilobytes };
+        let batch = BatchPolicy { max_events, preferred_kilobytes, split_on_error };
         Destination::WebHook(WebHook {
             endpoint_url,
             batch,

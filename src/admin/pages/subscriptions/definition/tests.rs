@@ -269,6 +269,7 @@ fn waits_and_paces_of_ones_own_come_back() {
         ("responseDeadlineInSeconds", "60"),
         ("maxRequestsInFlight", "2"),
         ("maxRequestsPerSecond", "0.5"),
+        ("splitBatchOnError", "on"),
         ("schedule", "PT1S, PT1M"),
         ("disableOnGone", "on"),
     ];
@@ -279,6 +280,7 @@ fn waits_and_paces_of_ones_own_come_back() {
         rate: Rate::per_1000_s(500),
     };
     assert_eq!(definition.destination.pace(), &expected);
+    assert!(definition.destination.batch().split_on_error);
     let waits = [1, 60].map(Duration::from_secs);
     assert_eq!(definition.retry_policy.own_waits, waits);
     assert!(definition.disable_on_gone);
