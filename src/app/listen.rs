@@ -514,13 +514,15 @@ fn prepared(
     request.map(|body| axum::body::Body::new(PacedBody::new(body, progress)))
 }
 
+/// A connection of HTTP with its buffers, which are large: whoever waits for it holds a pointer.
+type BoxedConnection<S> =
+    Pin<Box<UpgradeableConnection<'static, TokioIo<HeadStream<Stream>>, S, Streams>>>;
+
 /// Serves a connection to its end, or to that of the requests that it has begun at a stop, unless its first request is
 /// late. The server's own deadline for heads begins only once it is clear which version of HTTP is spoken, which a
 /// silent client leaves open.
 async fn attend<S, B>(
-    mut connection: Pin<
-        Box<UpgradeableConnection<'static, TokioIo<HeadStream<Stream>>, S, Streams>>,
-    >,
+    mut connection: BoxedConnection<S>,
     requested: &Notify,
     stop: &CancellationToken,
 ) -> Result<(), BoxError>

@@ -150,7 +150,7 @@ fn groups(
     }
     let mappings = subscription.definition.destination.attribute_mappings();
     let mut groups: Vec<Group> = Vec::new();
-    let mut known: HashMap<(u32, Option<u32>, Vec<Option<String>>), usize> = HashMap::new();
+    let mut known: HashMap<_, usize> = HashMap::new();
     for (place, due) in due {
         let headers = dynamic_headers(mappings, &due.1, &topic.resource_id);
         let shared = (due.0.attempts, due.0.batch_max, headers);

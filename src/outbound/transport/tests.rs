@@ -21,6 +21,11 @@ const LONG: Duration = Duration::from_secs(60);
 /// In every URL's query, and in no error.
 const CANARY: &str = "canary-4711";
 
+/// What a receiver may say any number of times before its answer.
+const INFORMATION: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
 /// A receiver on the loopback interface.
 struct Receiver {
     address: SocketAddr,
@@ -285,7 +290,7 @@ async fn who_says_without_end_that_an_answer_will_come_is_given_up() {
     let endless = Receiver::playing(async |mut stream| {
         read_request(&mut stream).await?;
         loop {
-            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+            stream.write_all(INFORMATION).await?;
         }
     })
     .await;
@@ -340,19 +345,39 @@ async fn inform_over_http_2(
 
 #[tokio::test]
 async fn what_tls_brings_counts_as_unanswered() {
-    let mut config = certified();
-    config.send_tls13_tickets = 4_000; // some 80 bytes each
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let receiver = Receiver::playing(move |stream| {
-        let acceptor = acceptor.clone();
-        async move { answer_tls(acceptor.accept(stream).await?).await }
-    })
-    .await;
-    let port = receiver.address.port();
-    let url = format!("https://localhost:{port}/?code={CANARY}");
-    let result = trusting().send(request(&url, LONG)).await;
-    let expected = format!("Socket: more than {UNANSWERED_MAX} bytes came without an answer");
-    compare(&result, &expected, "tickets");
+    // Neither is too much by itself.
+    const TICKETS: usize = 500; // some 80 bytes each
+    const HEADS: usize = UNANSWERED_MAX / 2 / INFORMATION.len();
+    for (tickets, heads, is_answered) in [
+        (TICKETS, 1, true),
+        (1, HEADS, true),
+        (TICKETS, HEADS, false),
+    ] {
+        let mut config = certified();
+        config.send_tls13_tickets = tickets;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let receiver = Receiver::playing(move |stream| {
+            let acceptor = acceptor.clone();
+            async move {
+                let mut stream = acceptor.accept(stream).await?;
+                read_request(&mut stream).await?;
+                stream.write_all(&INFORMATION.repeat(heads)).await?;
+                stream.write_all(ANSWER).await?;
+                stream.shutdown().await
+            }
+        })
+        .await;
+        let port = receiver.address.port();
+        let url = format!("https://localhost:{port}/?code={CANARY}");
+        let result = trusting().send(request(&url, LONG)).await;
+        let too_much = format!("Socket: more than {UNANSWERED_MAX} bytes came without an answer");
+        let expected = if is_answered { "200 ok" } else { &too_much };
+        compare(
+            &result,
+            expected,
+            &format!("{tickets} tickets, {heads} heads"),
+        );
+    }
 }
 
 #[tokio::test]
@@ -682,9 +707,7 @@ fn pem() -> Vec<u8> {
 
 async fn answer_tls(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
     read_request(&mut stream).await?;
-    stream
-        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
-        .await?;
+    stream.write_all(ANSWER).await?;
     stream.shutdown().await
 }
 
