@@ -7,6 +7,9 @@ use crate::wire::amqp::descriptor::described;
 use crate::wire::amqp::fields::Fields;
 use crate::wire::amqp::value::{FromValue, Map, Value};
 
+/// Bytes of the id of a transaction (AMQP 1.0, 4.5.1).
+const TRANSACTION_ID_BYTES_MAX: usize = 32;
+
 const RECEIVED: u64 = 0x23;
 const ACCEPTED: u64 = 0x24;
 const REJECTED: u64 = 0x25;
@@ -63,9 +66,9 @@ impl FromValue for DeliveryState {
                 undeliverable_here: fields.optional("undeliverable-here").ok()?,
                 annotations: fields.or("message-annotations", Map::new()).ok()?,
             }),
-            DECLARED => Self::Declared(fields.required("txn-id").ok()?),
+            DECLARED => Self::Declared(transaction_id(&mut fields)?),
             TRANSACTIONAL => Self::Transactional(Transactional {
-                transaction: fields.required("txn-id").ok()?,
+                transaction: transaction_id(&mut fields)?,
                 outcome: fields.optional("outcome").ok()?.map(Box::new),
             }),
             _ => return None,
@@ -101,4 +104,10 @@ impl From<&DeliveryState> for Value {
         };
         Value::composite(descriptor, fields)
     }
+}
+
+/// Reads the id of a transaction; `None` if it is none, since whoever keeps one for a client counts on its length.
+fn transaction_id(fields: &mut Fields) -> Option<Bytes> {
+    let id: Bytes = fields.required("txn-id").ok()?;
+    (id.len() <= TRANSACTION_ID_BYTES_MAX).then_some(id)
 }

@@ -113,25 +113,25 @@ impl FromValue for Source {
             dynamic,
             filter: session_filter(&filter),
             not_offered,
-            default_outcome: default_outcome.map(bare).map(Box::new),
+            default_outcome: default_outcome.and_then(bare).map(Box::new),
         })
     }
 }
 
-/// Returns an outcome without what it says about single messages, so that a link keeps little of it.
-fn bare(outcome: DeliveryState) -> DeliveryState {
-    match outcome {
+/// Returns an outcome without what it says about single messages, so that a link keeps little of it; `None` for what is the
+/// state of a single delivery and no outcome (AMQP 1.0, 3.4).
+fn bare(state: DeliveryState) -> Option<DeliveryState> {
+    Some(match state {
         DeliveryState::Rejected(_) => DeliveryState::Rejected(None),
         DeliveryState::Modified(modified) => DeliveryState::Modified(Modified {
             annotations: Map::new(),
             ..modified
         }),
-        DeliveryState::Received
-        | DeliveryState::Accepted
-        | DeliveryState::Released
-        | DeliveryState::Declared(_)
-        | DeliveryState::Transactional(_) => outcome,
-    }
+        DeliveryState::Accepted | DeliveryState::Released => state,
+        DeliveryState::Received | DeliveryState::Declared(_) | DeliveryState::Transactional(_) => {
+            return None;
+        }
+    })
 }
 
 /// Returns the problem with a filter that would let messages through which the client excludes.

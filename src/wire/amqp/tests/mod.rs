@@ -18,7 +18,7 @@ use super::performative::{
 };
 use super::state::{DeliveryState, Modified, Transactional};
 use super::terminus::{Source, Target};
-use super::value::{Array, ElementType, Map, Value};
+use super::value::{Array, ElementType, FromValue, Map, Value};
 use super::{AmqpError, sasl};
 use crate::model::session::SessionSelection;
 
@@ -450,6 +450,36 @@ fn what_is_no_frame_is_refused() {
         .expect("a frame")
         .expect("whole");
     assert_eq!((frame.channel, frame.body), (2, hex("40")));
+}
+
+#[test]
+fn little_is_kept_of_what_a_link_says_about_transactions() {
+    let of = |length| {
+        DeliveryState::Transactional(Transactional {
+            transaction: vec![7; length].into(),
+            outcome: Some(Box::new(DeliveryState::Accepted)),
+        })
+    };
+    let read = |state: &DeliveryState| DeliveryState::from_value(Value::from(state));
+    assert_eq!(read(&of(32)), Some(of(32)));
+    assert_eq!(read(&of(33)), None);
+    assert_eq!(read(&DeliveryState::Declared(vec![7; 33].into())), None);
+    for (said, kept) in [
+        (of(8), None),
+        (DeliveryState::Declared(vec![7; 8].into()), None),
+        (DeliveryState::Received, None),
+        (DeliveryState::Released, Some(DeliveryState::Released)),
+    ] {
+        let source = Source {
+            address: None,
+            dynamic: false,
+            not_offered: None,
+            default_outcome: Some(Box::new(said)),
+            filter: Map::new(),
+        };
+        let read = Source::from_value(Value::from(&source)).expect("a source");
+        assert_eq!(read.default_outcome.as_deref(), kept.as_ref());
+    }
 }
 
 fn performatives() -> Vec<Performative> {
