@@ -182,7 +182,7 @@ CREATE TABLE delivery (
     first_number         INTEGER,          -- that of its delivery to the first queue; of what was scheduled in a topic,
                                            -- the id of the first copy
     dead_letter_source   TEXT,             -- the queue of which it was a dead letter
-    transfer_to          TEXT,             -- in a transfer queue: the queue or topic that it goes on to
+    transfer_to          INTEGER,          -- in a transfer queue: the id of the queue or topic that it goes on to
     -- Dead letters.
     dead_letter_reason   TEXT,
     receiver_reason      TEXT,             -- given by the receiver that dead-lettered it itself

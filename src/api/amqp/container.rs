@@ -41,7 +41,7 @@ pub trait Container: Send + Sync + 'static {
     async fn open_incoming(
         &self,
         entity: &EntityAddress,
-        transfer_to: Option<&EntityAddress>,
+        transfer_to: Option<&KnownEntity>,
     ) -> Result<Box<dyn IncomingLink>, AmqpError>;
 
     /// Attaches a link over which a client receives. One that wants the next session may wait for it, unless it is `gone`.
@@ -137,7 +137,7 @@ impl Transaction {
 pub struct TransactionSend {
     pub to: KnownEntity,
     /// The entity that they go on to from there.
-    pub transfer_to: Option<EntityAddress>,
+    pub transfer_to: Option<KnownEntity>,
     pub messages: Vec<Message>,
     /// The numbers that scheduled ones were promised.
     pub promised: Vec<PromisedNumber>,

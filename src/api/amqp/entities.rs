@@ -57,6 +57,18 @@ impl EntityContainer {
         Err(deleted(&entity.address))
     }
 
+    /// Returns what sends to an entity, or by way of it to another one.
+    fn sender(
+        &self,
+        entity: &MessagingEntity,
+        transfer_to: Option<&KnownEntity>,
+    ) -> Result<MessageSender, AmqpError> {
+        Ok(match transfer_to {
+            Some(onward) => entity.sender_to(&self.find_again(onward)?)?,
+            None => entity.sender()?,
+        })
+    }
+
     /// Returns who acts now.
     fn caller(&self, by: &Actor) -> Caller {
         Caller {
@@ -102,14 +114,10 @@ impl Container for EntityContainer {
     async fn open_incoming(
         &self,
         entity: &EntityAddress,
-        transfer_to: Option<&EntityAddress>,
+        transfer_to: Option<&KnownEntity>,
     ) -> Result<Box<dyn IncomingLink>, AmqpError> {
         let found = self.find(entity)?;
-        if let Some(onward) = transfer_to {
-            // Later it may be gone: what is sent then is kept as what could not be passed on.
-            self.find(onward)?.sender()?;
-        }
-        Ok(Box::new(sender(&found, transfer_to)?))
+        Ok(Box::new(self.sender(&found, transfer_to)?))
     }
 
     async fn open_outgoing(
@@ -175,7 +183,7 @@ impl Container for EntityContainer {
             promised,
         } in changes.sends
         {
-            let sender = sender(&self.find_again(&to)?, transfer_to.as_ref())?;
+            let sender = self.sender(&self.find_again(&to)?, transfer_to.as_ref())?;
             transaction.send(&sender, messages, promised).await?;
         }
         for (of, numbers) in changes.cancels {
@@ -201,17 +209,6 @@ impl Container for EntityContainer {
         }
         let committed = self.state.broker.commit(transaction).await;
         committed.map_err(|error| rolled_back(&error))
-    }
-}
-
-/// Returns what sends to an entity, or by way of it to another one.
-fn sender(
-    entity: &MessagingEntity,
-    transfer_to: Option<&EntityAddress>,
-) -> Result<MessageSender, MessagingError> {
-    match transfer_to {
-        Some(onward) => entity.sender_to(onward),
-        None => entity.sender(),
     }
 }
 

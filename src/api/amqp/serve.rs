@@ -171,8 +171,8 @@ struct Link {
     by: Actor,
     /// What the entity was known by when it was attached, if it was there.
     entity: Option<i64>,
-    /// The entity that its messages go on to from there.
-    transfer_to: Option<EntityAddress>,
+    /// The entity that its messages go on to from there, as it was when the link was attached.
+    transfer_to: Option<KnownEntity>,
     end: End,
 }
 
@@ -416,7 +416,8 @@ impl Shell<'_> {
         for (id, link) in &mut self.links {
             let claims = self.claims.borrow();
             let may = |place: &Address| may_use(&claims, place, link.right, now, |_| true);
-            let onward = link.transfer_to.clone().map(Address::Messages);
+            let to = link.transfer_to.as_ref();
+            let onward = to.map(|known| Address::Messages(known.address.clone()));
             let allowed = onward.as_ref().map_or(Ok(()), |place| may(place).map(drop));
             match allowed.and_then(|()| may(&link.address)) {
                 Ok(by) => link.by = by,
@@ -449,21 +450,28 @@ impl Shell<'_> {
     fn detach_gone(&mut self) {
         let mut detached = Vec::new();
         for (id, link) in &self.links {
-            let (Some(entity), Some(known)) = (link.address.entity(), link.entity) else {
-                continue;
-            };
             let role = link.right.map(|right| match right {
                 Right::Send => Role::Sender,
                 Right::Listen | Right::Manage => Role::Receiver,
             });
-            match self.container.identity(entity, role) {
-                Ok(now) if now == known => {}
-                Ok(_) => detached.push((*id, deleted(entity))),
-                Err(error) => detached.push((*id, error)),
-            }
+            let own = link.address.entity().zip(link.entity);
+            let gone = own.and_then(|(entity, known)| self.gone(entity, known, role));
+            let onward = link.transfer_to.as_ref();
+            let onward_gone =
+                || onward.and_then(|to| self.gone(&to.address, to.id, Some(Role::Sender)));
+            detached.extend(gone.or_else(onward_gone).map(|error| (*id, error)));
         }
         for (link, error) in detached {
             self.connection.detach(link, error);
+        }
+    }
+
+    /// Says why nobody can attach any more to an entity that was `known` by this number; `None` as long as they can.
+    fn gone(&self, entity: &EntityAddress, known: i64, role: Option<Role>) -> Option<AmqpError> {
+        match self.container.identity(entity, role) {
+            Ok(now) if now == known => None,
+            Ok(_) => Some(deleted(entity)),
+            Err(error) => Some(error),
         }
     }
 
@@ -688,7 +696,7 @@ impl Shell<'_> {
         &self,
         attach: &Attach,
         right: Option<Right>,
-    ) -> Result<Option<EntityAddress>, AmqpError> {
+    ) -> Result<Option<KnownEntity>, AmqpError> {
         let named = attach.transfer_destination();
         let Some(named) = named.filter(|_| right == Some(Right::Send)) else {
             return Ok(None);
@@ -696,7 +704,10 @@ impl Shell<'_> {
         let place = find(named)?;
         self.check(&place, right)?;
         match place {
-            Address::Messages(entity) => Ok(Some(entity)),
+            Address::Messages(address) => {
+                let id = self.container.identity(&address, Some(Role::Sender))?;
+                Ok(Some(KnownEntity { address, id }))
+            }
             Address::Management(_) | Address::Tokens | Address::Coordinator => {
                 let problem = format!("messages go on to queues and topics, and not to {named}");
                 Err(AmqpError::new(NOT_ALLOWED, problem))
@@ -900,7 +911,7 @@ impl Shell<'_> {
         let transfers = changes
             .sends
             .iter()
-            .filter_map(|each| Some((each.transfer_to.as_ref()?, Right::Send)));
+            .filter_map(|each| Some((&each.transfer_to.as_ref()?.address, Right::Send)));
         let cancels = changes
             .cancels
             .iter()

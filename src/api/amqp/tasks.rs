@@ -226,7 +226,7 @@ impl Task {
 }
 
 /// Stores what a client sends, to another entity by way of this one if there is one.
-pub(super) async fn store_messages(mut task: Task, transfer_to: Option<EntityAddress>) {
+pub(super) async fn store_messages(mut task: Task, transfer_to: Option<KnownEntity>) {
     let opened = task
         .container
         .open_incoming(&task.entity, transfer_to.as_ref());

@@ -568,8 +568,9 @@ async fn transfers_are_counted_and_those_that_could_not_go_on_received() {
     }
     let broker = &door.state().broker;
     let entity = |name: &str| EntityAddress::of_parts([name]).expect("an address");
-    let found = broker.resolve(&entity("jobs")).expect("a queue");
-    let sender = found.sender_to(&entity("done")).expect("a sender");
+    let [found, onward] =
+        ["jobs", "done"].map(|name| broker.resolve(&entity(name)).expect("a queue"));
+    let sender = found.sender_to(&onward).expect("a sender");
     let message = Message::of(&Properties::default(), Vec::new(), "x".into());
     sender.send(vec![message]).await.expect("sent");
     let counts = async || {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::broker::messaging::{MessageReceiver, MessageSender, MessagingError, NotAllowed};
-use crate::broker::publish::messages::TransferRoute;
 use crate::model::lease::SubQueue;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::{SubscriptionKind, TopicEntry};
@@ -89,17 +88,14 @@ impl MessagingEntity {
         MessageSender::of(&self.broker, Arc::clone(&self.topic))
     }
 
-    /// Returns what sends to another entity by way of it. From a queue that goes on once it is stored; by way of a topic, which
+    /// Returns what sends to `onward` by way of it. From a queue that goes on once it is stored; by way of a topic, which
     /// has no transfer queue, it is sent there at once.
-    pub fn sender_to(&self, onward: &EntityAddress) -> Result<MessageSender, MessagingError> {
-        let sender = self.sender()?;
-        match (&self.subscription, TopicName::parse(&onward.topic_or_queue)) {
-            (Some(queue), Ok(to)) => Ok(sender.on(TransferRoute {
-                by: queue.id.transfers(),
-                to,
-            })),
-            (Some(_), Err(_)) | (None, _) => self.broker.resolve(onward)?.sender(),
-        }
+    pub fn sender_to(&self, onward: &Self) -> Result<MessageSender, MessagingError> {
+        let (sender, onward) = (self.sender()?, onward.sender()?);
+        Ok(match &self.subscription {
+            Some(_) => sender.on_to(onward),
+            None => onward,
+        })
     }
 
     /// Returns what receives from it. Whether somebody may is asked when a message is.

@@ -132,10 +132,11 @@ impl Broker {
                 break;
             }
             tokio::task::yield_now().await; // to read and change a message keeps the thread busy
-            let named = to.or(message.transfer_to.as_ref());
-            let target = named
-                .and_then(|name| registry.topic(name))
-                .filter(is_for_messages);
+            let found = match to {
+                Some(name) => registry.topic(name),
+                None => message.transfer_to.and_then(|id| registry.topic_by_id(id)),
+            };
+            let target = found.filter(is_for_messages);
             if message.hops == 0 && message.transfer_to.is_none() {
                 message.copies = first_copies.of(message.copies);
             }
@@ -246,7 +247,7 @@ struct ForwardTurn {
 struct ForwardSource<'a> {
     queue: &'a EventSubscription,
     from: QueueRef,
-    /// The entity that they go on to; `None` for that which each of them names.
+    /// The entity that they go on to; `None` for that which each of them was sent to.
     to: Option<&'a TopicName>,
 }
 

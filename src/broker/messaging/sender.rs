@@ -25,8 +25,8 @@ pub struct MessageSender {
     broker: Broker,
     /// As it was when the sender began. What is sent is matched with what it is then.
     topic: Arc<TopicEntry>,
-    /// Where what is sent goes on to, if it is another entity's.
-    route: Option<TransferRoute>,
+    /// The entity that what is sent goes on to from there, as it was then, if that is not where it stays.
+    onward: Option<Arc<TopicEntry>>,
 }
 
 impl MessageSender {
@@ -39,14 +39,14 @@ impl MessageSender {
         Ok(Self {
             broker: broker.clone(),
             topic,
-            route: None,
+            onward: None,
         })
     }
 
-    /// Returns what sends on a way that leads from here to another entity.
-    pub(super) fn on(self, route: TransferRoute) -> Self {
+    /// Returns what sends by way of this queue to what another one sends to.
+    pub(super) fn on_to(self, other: Self) -> Self {
         Self {
-            route: Some(route),
+            onward: Some(other.topic),
             ..self
         }
     }
@@ -147,14 +147,13 @@ impl MessageSender {
         &self,
         messages: Vec<Message>,
     ) -> Result<AcceptedMessages, MessagingError> {
-        let (broker, name) = (&self.broker, &self.topic.topic.name);
-        let found = broker.topic(name);
-        let topic = found.map_err(|error| broker.no_entity(name, error.to_string()))?;
-        if topic.topic.id != self.topic_id() {
-            let reason = "it was deleted, and another one has its name now";
-            return Err(broker.no_entity(name, reason.to_owned()));
-        }
-        check(&topic, &messages, self.route.is_some())?;
+        let broker = &self.broker;
+        let topic = broker.found_again(&self.topic)?;
+        let onward = match &self.onward {
+            Some(to) => Some(broker.found_again(to)?),
+            None => None,
+        };
+        check(&topic, &messages, onward.is_some())?;
         let read = in_turns(messages, |sent| {
             let scheduled_at = sent.scheduled_enqueue_ms()?.map(Timestamp::from_ms);
             let new_id = || broker.entropy().uuid().simple().to_string();
@@ -164,11 +163,31 @@ impl MessageSender {
                 scheduled_at,
             })
         });
+        let messages = read.await?;
+        let way = topic.own.as_ref().zip(onward);
+        let route = way.map(|(queue, to)| TransferRoute {
+            by: queue.id.transfers(),
+            to: to.topic.id,
+        });
         Ok(AcceptedMessages {
             at: topic,
-            messages: read.await?,
-            route: self.route.clone(),
+            messages,
+            route,
         })
+    }
+}
+
+impl Broker {
+    /// Returns a queue or a topic as it is now, unless it is gone; another one that has its name is not it.
+    fn found_again(&self, topic: &TopicEntry) -> Result<Arc<TopicEntry>, MessagingError> {
+        let name = &topic.topic.name;
+        let found = self.topic(name);
+        let now = found.map_err(|error| self.no_entity(name, error.to_string()))?;
+        if now.topic.id != topic.topic.id {
+            let reason = "it was deleted, and another one has its name now";
+            return Err(self.no_entity(name, reason.to_owned()));
+        }
+        Ok(now)
     }
 }
 

@@ -18,9 +18,9 @@ use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::Event;
 use crate::model::limits::RULE_COPIES_MAX;
-use crate::model::name::TopicName;
 use crate::model::registry::{FanOutPart, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::model::topic::TopicId;
 use crate::store::{
     AppendRequest, Appended, ForwardMark, FreeChanges, FreeSettled, HandedOver, NumberedQuery,
     QueueIntake,
@@ -46,11 +46,12 @@ pub(in crate::broker) struct AcceptedMessages {
 }
 
 /// The way of messages that are sent to an entity by way of a queue (rule S10).
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct TransferRoute {
     /// The transfer queue, in which they are kept until they are passed on.
     pub(in crate::broker) by: SubscriptionId,
-    pub(in crate::broker) to: TopicName,
+    /// The entity that they go on to, and no other one that has its name then.
+    pub(in crate::broker) to: TopicId,
 }
 
 impl TransferRoute {

@@ -11,7 +11,7 @@ use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{Delivery, DeliveryId, Settlement};
 use crate::model::event::Event;
 use crate::model::lease::{QueueRef, SubQueue};
-use crate::model::name::TopicName;
+use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::StoreError;
@@ -46,7 +46,7 @@ pub struct Forwardable {
     /// How many copies there may be of it; as long as it was not forwarded, how many subscriptions have it.
     pub copies: u32,
     /// See [`ForwardMark::transfer_to`].
-    pub transfer_to: Option<TopicName>,
+    pub transfer_to: Option<TopicId>,
     /// What it keeps where it goes. Of a dead letter that is also why it is one, among its properties.
     pub mark: ForwardMark,
 }
@@ -64,12 +64,12 @@ pub struct ForwardMark {
     /// See [`crate::model::lease::LockChange::properties`].
     pub properties: Option<Vec<u8>>,
     /// The queue or topic that it goes on to, as long as it is in the transfer queue of another entity.
-    pub transfer_to: Option<TopicName>,
+    pub transfer_to: Option<TopicId>,
 }
 
 impl ForwardMark {
     /// Returns that of a message that was sent to an entity by way of another one.
-    pub fn of_transfer(to: TopicName) -> Self {
+    pub fn of_transfer(to: TopicId) -> Self {
         Self {
             hops: 0,
             copies: 1,
@@ -137,7 +137,7 @@ pub(super) fn mark(tx: &Connection, id: DeliveryId, mark: &ForwardMark) -> rusql
         dead_letter_source,
         properties,
         copies,
-        transfer_to.as_ref().map(TopicName::as_str)
+        transfer_to
     ];
     tx.run(MARK, values)?;
     seal(tx, id)
@@ -224,9 +224,7 @@ pub(super) fn forwardable(
             event: event.map(|stored| stored.event),
             hops: message.hops,
             copies: message.copies,
-            transfer_to: message
-                .transfer_to
-                .and_then(|name| TopicName::parse(&name).ok()),
+            transfer_to: message.transfer_to,
             mark: ForwardMark {
                 hops: message.hops + 1,
                 copies: message.copies,
@@ -251,7 +249,7 @@ struct Message {
     copies: u32,
     first_number: i64,
     dead_letter_source: Option<String>,
-    transfer_to: Option<String>,
+    transfer_to: Option<TopicId>,
     properties: Option<Vec<u8>>,
     /// Of a dead letter.
     reason: Option<DeadLetterReason>,

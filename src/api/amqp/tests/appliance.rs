@@ -17,6 +17,7 @@ use crate::api::auth::check_role;
 use crate::api::memory::Memory;
 use crate::api::tests::{Door, TOKEN};
 use crate::api::{ManagementToken, amqp_server};
+use crate::broker::MessagingError;
 use crate::model::access::Secret;
 use crate::model::name::TopicName;
 use crate::model::shared_access::ROOT_RULE;
@@ -28,6 +29,7 @@ use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::Transactional;
 use crate::wire::amqp::value::{ElementType, get};
+use crate::wire::service_bus::entity::EntityAddress;
 use crate::wire::service_bus::sas;
 
 /// An address that others guess from.
@@ -444,8 +446,15 @@ async fn what_cannot_be_passed_on_is_a_transfer_dead_letter() {
         "ForwardTargetFull",
     ] {
         let door = with_queues().await;
+        let mut sender = authorized(&door).await;
+        assert!(sender.send_via(0, "jobs", "done").await);
+        let sent = Performative::Transfer(transfer(0, 0, large.clone()));
+        sender.send(&sent).await;
+        let Performative::Disposition(answer) = sender.answer().await else {
+            panic!("a disposition");
+        };
+        assert_eq!(answer.state, Some(DeliveryState::Accepted), "{reason}");
         let mut client = authorized(&door).await;
-        assert!(client.send_via(0, "jobs", "done").await);
         match reason {
             "ForwardTargetDisabled" => {
                 let disabled = json!({ "maxSizeInMegabytes": 1, "status": "SendDisabled" });
@@ -454,12 +463,6 @@ async fn what_cannot_be_passed_on_is_a_transfer_dead_letter() {
             "ForwardTargetMissing" => door.delete("/queues/done").await,
             _ => client.put(1, "done", &vec![large.clone(); 17]).await,
         }
-        let sent = Performative::Transfer(transfer(0, 40, large.clone()));
-        client.send(&sent).await;
-        let Performative::Disposition(answer) = client.answer().await else {
-            panic!("a disposition");
-        };
-        assert_eq!(answer.state, Some(DeliveryState::Accepted), "{reason}");
         let passed_on = door.state().broker.forward_all().await;
         passed_on.expect("looked at");
         assert_eq!(transfers(&door, "jobs").await, [0, 1], "{reason}");
@@ -550,6 +553,71 @@ async fn what_a_transaction_sends_is_for_no_other_queue_of_the_name() {
         .request(0, "com.microsoft:peek-message", None, peek)
         .await;
     assert_eq!(status, 204, "nothing is in the new queue");
+}
+
+/// Deletes the queue `done`, and makes another one of its name.
+async fn replace_done(door: &Door) {
+    door.delete("/queues/done").await;
+    door.define("/queues/done", json!({})).await;
+}
+
+#[tokio::test]
+async fn what_is_sent_by_way_of_a_queue_is_for_no_other_queue_of_the_name() {
+    let door = with_queues().await;
+    let broker = &door.state().broker;
+    let [jobs, done] = ["jobs", "done"].map(|name| {
+        let address = EntityAddress::of_parts([name]).expect("an address");
+        broker.resolve(&address).expect("a queue")
+    });
+    let sender = jobs.sender_to(&done).expect("a sender");
+    let send = || {
+        let sent = Message::of(&Properties::default(), Map::new(), "body".into());
+        sender.send(vec![sent])
+    };
+    send().await.expect("sent");
+    replace_done(&door).await;
+    let late = send().await;
+    assert!(
+        matches!(late, Err(MessagingError::EntityNotFound { .. })),
+        "{late:?}"
+    );
+    // What was sent before has nowhere to go either.
+    broker.forward_all().await.expect("looked at");
+    assert_eq!(transfers(&door, "jobs").await, [0, 1]);
+    let mut other = authorized(&door).await;
+    other.manage("done").await;
+    assert!(other.peeked(0, None).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_a_transaction_sends_by_way_of_a_queue_is_for_no_other_queue_of_the_name() {
+    let door = with_queues().await;
+    let mut client = authorized(&door).await;
+    assert!(client.send_via(0, "jobs", "done").await);
+    client.coordinator().await;
+    let transaction = client.declare(0).await;
+    client.send_within(&transaction, message("1", None)).await;
+    replace_done(&door).await;
+    let ended = client.coordinate(2, discharge(&transaction, false)).await;
+    assert!(
+        matches!(&ended, DeliveryState::Rejected(Some(error)) if error.condition == NOT_FOUND),
+        "{ended:?}"
+    );
+    assert_eq!(transfers(&door, "jobs").await, [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_by_way_of_a_queue_ends_with_the_queue_that_its_messages_go_on_to() {
+    let door = with_queues().await;
+    let mut client = authorized(&door).await;
+    assert!(client.send_via(0, "jobs", "done").await);
+    replace_done(&door).await;
+    let told = tokio::time::timeout(Duration::from_secs(5), client.answer()).await;
+    let Ok(Performative::Detach(detached)) = told else {
+        panic!("no detach: {told:?}");
+    };
+    let error = detached.error.expect("an error");
+    assert_eq!((detached.handle, &*error.condition), (0, NOT_FOUND));
 }
 
 /// Waits for the end of a connection, and no longer than it may take. Returns the reason.

@@ -149,7 +149,7 @@ impl Container for Fake {
     async fn open_incoming(
         &self,
         entity: &EntityAddress,
-        _: Option<&EntityAddress>,
+        _: Option<&KnownEntity>,
     ) -> Result<Box<dyn IncomingLink>, AmqpError> {
         match entity.topic_or_queue.as_str() {
             "orders" => Ok(Box::new(self.clone())),
