@@ -202,6 +202,9 @@ fn sentence_for(reason: DeadLetterReason) -> &'static str {
         DeadLetterReason::ForwardTargetFull => "Queue or topic to forward to is full.",
         DeadLetterReason::ForwardTargetDisabled => "Queue or topic to forward to is disabled.",
         DeadLetterReason::ForwardTargetMissing => "Queue or topic to forward to was not found.",
+        DeadLetterReason::MessageSizeExceeded => {
+            "Queue or topic to forward to takes smaller messages."
+        }
         DeadLetterReason::EventUnreadable => "Event could not be read.",
         DeadLetterReason::Application => "Event was rejected.",
         DeadLetterReason::Manual => "Event was dead-lettered by an operator.",

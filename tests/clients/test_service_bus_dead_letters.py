@@ -135,6 +135,10 @@ def fill(place, queue):
     send(place.client, queue, b"x" * 900_000)
 
 
+def take_small_messages(place, queue):
+    place.put(f"/queues/{queue}", maxMessageSizeInKilobytes=256)
+
+
 def having(status):
     return lambda place, queue: place.put(f"/queues/{queue}", status=status)
 
@@ -177,6 +181,7 @@ REASONS = [
     (forwarded_in_a_circle, "MaxTransferHopCountExceeded", "as often as it may be"),
     (forwarded_to(delete), "ForwardTargetMissing", "does not exist"),
     (forwarded_to(fill), "ForwardTargetFull", "is full"),
+    (forwarded_to(take_small_messages), "MessageSizeExceeded", "is larger than"),
     (forwarded_to(having("Disabled")), "ForwardTargetDisabled", "is disabled for sending"),
     (forwarded_to(having("SendDisabled")), "ForwardTargetDisabled", "is disabled for sending"),
     (by_its_receiver(reason="broken", error_description="no number"), "broken", "no number"),

@@ -746,6 +746,33 @@ async fn what_would_go_on_to_a_disabled_entity_is_a_dead_letter_of_its_source() 
 }
 
 #[tokio::test]
+async fn what_is_larger_than_its_target_takes_is_a_dead_letter_of_its_source() {
+    let grid = Grid::new().await;
+    put(&grid, "", json!({})).await;
+    let (_, of) = jobs(&grid, json!({ "maxMessageSizeInKilobytes": 256 })).await;
+    put(&grid, "/subscriptions/on", json!({ "forwardTo": "jobs" })).await;
+    let of_bytes = |bytes: usize| {
+        let body = "x".repeat(bytes);
+        let message = Message::of(&Properties::default(), Vec::new(), body.as_str().into());
+        NewMessage {
+            event: to_event(message, || bytes.to_string()).expect("an event"),
+            scheduled_at: None,
+        }
+    };
+    send(&grid, vec![of_bytes(400_000), of_bytes(256 * 1_024)]).await;
+    grid.broker.forward_all().await.expect("forwarded");
+    let on = queue(&grid, "on").subscription;
+    let dead = peek(&grid, QueueRef::dead_letters(on)).await;
+    let reasons: Vec<_> = dead
+        .iter()
+        .filter_map(|each| Some(each.dead_letter.as_ref()?.reason))
+        .collect();
+    assert_eq!(reasons, [DeadLetterReason::MessageSizeExceeded]);
+    assert_eq!(peek(&grid, of).await.len(), 1);
+    grid.leave();
+}
+
+#[tokio::test]
 async fn nothing_forwards_to_itself_and_sessions_are_kept_in_circles() {
     let grid = Grid::new().await;
     put(&grid, "", json!({})).await;

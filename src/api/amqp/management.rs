@@ -8,11 +8,13 @@ use crate::api::amqp::container::{
 use crate::api::amqp::receiver::{check_locks, lock_of, renew_session, settle, uuid_of};
 use crate::api::amqp::sessions::Sessions;
 use crate::base::stint::Stint;
-use crate::broker::{MessageReceiver, MessagingEntity, MessagingError, NotAllowed, PromisedNumber};
+use crate::broker::{
+    MessageReceiver, MessageSender, MessagingEntity, MessagingError, NotAllowed, PromisedNumber,
+};
 use crate::model::audit::{Actor, Caller};
 use crate::model::session::HeldSession;
 use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::condition::NOT_ALLOWED;
+use crate::wire::amqp::condition::{MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED};
 use crate::wire::amqp::management::{NamedSession, Operation, Reply};
 use crate::wire::amqp::message::Message;
 
@@ -25,7 +27,7 @@ pub(super) async fn answer(
 ) -> Result<Reply, AmqpError> {
     Ok(match asked {
         Operation::Schedule(messages) => {
-            Reply::Scheduled(entity.sender()?.schedule(messages).await?)
+            Reply::Scheduled(scheduler(&entity, &messages)?.schedule(messages).await?)
         }
         Operation::CancelScheduled(numbers) => {
             entity.sender()?.cancel_scheduled(numbers).await?;
@@ -135,7 +137,8 @@ pub(super) async fn prepare(
     let nothing = Transaction::default();
     Ok(match asked {
         Operation::Schedule(messages) => {
-            let promised = found.sender()?.promise_numbers(messages.len()).await?;
+            let sender = scheduler(&found, &messages)?;
+            let promised = sender.promise_numbers(messages.len()).await?;
             let numbers = promised.iter().map(PromisedNumber::number).collect();
             let send = TransactionSend {
                 to: entity.clone(),
@@ -183,6 +186,17 @@ pub(super) async fn prepare(
             return Err(AmqpError::new(NOT_ALLOWED, problem));
         }
     })
+}
+
+/// Returns what schedules these messages, if they are no larger than what a link would take at once.
+fn scheduler(entity: &MessagingEntity, messages: &[Message]) -> Result<MessageSender, AmqpError> {
+    let sender = entity.sender()?;
+    let (sizes, most) = (messages.iter().map(Message::bytes), sender.bytes_max());
+    if sizes.sum::<usize>() as u64 > most {
+        let problem = format!("messages that are scheduled here together have up to {most} bytes");
+        return Err(AmqpError::new(MESSAGE_SIZE_EXCEEDED, problem));
+    }
+    Ok(sender)
 }
 
 async fn peek(

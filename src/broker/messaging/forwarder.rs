@@ -12,7 +12,8 @@ use crate::model::dead_letter::DeadLetterReason;
 use crate::model::event::Event;
 use crate::model::lease::{QueueRef, SubQueue};
 use crate::model::limits::{
-    CHANGE_DELIVERIES_MAX, FORWARD_COPIES_MAX, FORWARDED_AT_ONCE_MAX, HOPS_MAX, LOCK_BYTES_MAX,
+    CHANGE_DELIVERIES_MAX, FORWARD_COPIES_MAX, FORWARDED_AT_ONCE_MAX, HEAD_BYTES_MAX, HOPS_MAX,
+    LOCK_BYTES_MAX,
 };
 use crate::model::name::TopicName;
 use crate::model::queue::FORWARDS;
@@ -191,6 +192,10 @@ impl Broker {
         let event = message.event.ok_or(DeadLetterReason::EventUnreadable)?;
         let mut mark = message.mark;
         let (event, now) = (told(event, to, &mut mark), self.clock().now());
+        // What stands before its body grows on the way: by its id, and by what rules set.
+        if u64::from(event.data_bytes()) > self.message_bytes_max(to) + HEAD_BYTES_MAX as u64 {
+            return Err(DeadLetterReason::MessageSizeExceeded);
+        }
         if u64::from(event.data_bytes()) + u64::from(mark.bytes()) > self.room(to) {
             return Err(DeadLetterReason::ForwardTargetFull);
         }

@@ -13,9 +13,7 @@ use crate::model::destination::DeliveryMode;
 use crate::model::lease::{
     Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
 };
-use crate::model::limits::{
-    CHANGE_DELIVERIES_MAX, LOCK_BYTES_MAX, LOCK_DURATION, MESSAGE_BYTES_MAX,
-};
+use crate::model::limits::{CHANGE_DELIVERIES_MAX, LOCK_BYTES_MAX, LOCK_DURATION};
 use crate::model::registry::TopicEntry;
 use crate::model::session::HeldSession;
 use crate::model::subscription::EventSubscription;
@@ -146,9 +144,7 @@ impl MessageReceiver {
         if limit > 1 {
             return LOCK_BYTES_MAX;
         }
-        let appliance_max = self.broker.options().message_bytes_max;
-        let upkeep = self.topic.upkeep();
-        let one = upkeep.map_or(MESSAGE_BYTES_MAX, |it| it.message_bytes_max(appliance_max));
+        let one = self.broker.message_bytes_max(&self.topic);
         usize::try_from(one).unwrap_or(usize::MAX)
     }
 

@@ -8,7 +8,7 @@ use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::broker::publish::messages::{AcceptedMessages, TransferRoute};
 use crate::broker::{Broker, NewMessage};
 use crate::model::delivery::DeliveryId;
-use crate::model::limits::{BATCH_MESSAGES_MAX, MESSAGE_BYTES_MAX};
+use crate::model::limits::BATCH_MESSAGES_MAX;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::{InputSchema, TopicId, TopicKind};
@@ -56,11 +56,11 @@ impl MessageSender {
         self.topic.topic.id
     }
 
-    /// Returns the bytes that a message, or a batch of them, may have.
+    /// Returns the bytes that a message, or a batch of them, may have here and where it goes on to.
     pub fn bytes_max(&self) -> u64 {
-        let appliance_max = self.broker.options().message_bytes_max;
-        let upkeep = self.topic.upkeep();
-        upkeep.map_or(MESSAGE_BYTES_MAX, |it| it.message_bytes_max(appliance_max))
+        let own = self.broker.message_bytes_max(&self.topic);
+        let onward = self.onward.as_ref();
+        onward.map_or(own, |to| own.min(self.broker.message_bytes_max(to)))
     }
 
     /// Reads messages, which may take so many steps. If they would keep the thread busy, it is done in the background.

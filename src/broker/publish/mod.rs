@@ -17,7 +17,9 @@ use crate::broker::publish::messages::{Evaluated, TakenIn};
 use crate::broker::publish::rules::MadeCopies;
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::event::{Event, EventKey};
-use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX, RULE_STEPS_MAX};
+use crate::model::limits::{
+    MESSAGE_BYTES_MAX, RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX, RULE_STEPS_MAX,
+};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
@@ -219,6 +221,13 @@ impl Broker {
     pub(super) fn room(&self, topic: &TopicEntry) -> u64 {
         let most = topic.bytes_max().unwrap_or(u64::MAX);
         most.saturating_sub(self.queue_bytes(&topic.measured))
+    }
+
+    /// Returns the bytes that a message to a queue or a topic, or a batch of them, may have.
+    pub fn message_bytes_max(&self, topic: &TopicEntry) -> u64 {
+        let appliance_max = self.options().message_bytes_max;
+        let upkeep = topic.upkeep();
+        upkeep.map_or(MESSAGE_BYTES_MAX, |it| it.message_bytes_max(appliance_max))
     }
 
     /// Bytes of the messages, dead letters among them, of these queues and subscriptions of messages together.

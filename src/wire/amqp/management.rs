@@ -13,8 +13,9 @@ use crate::model::rule::Rule;
 use crate::model::shared_access::Right;
 use crate::wire::amqp::condition::{
     ARGUMENT_ERROR, AUTH_FAILED, AmqpError, ENTITY_ALREADY_EXISTS, MESSAGE_LOCK_LOST,
-    MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED,
-    SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT, UNAUTHORIZED_ACCESS,
+    MESSAGE_NOT_FOUND, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT,
+    UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::{Changes, DeadLettering, Outcome, changes};
@@ -434,7 +435,7 @@ pub fn reply(correlation: Option<Value>, answer: &Result<Reply, AmqpError>) -> V
 /// The status that belongs to an error.
 pub fn status_of(error: &AmqpError) -> u16 {
     match error.condition.as_ref() {
-        ARGUMENT_ERROR | NOT_ALLOWED => 400,
+        ARGUMENT_ERROR | MESSAGE_SIZE_EXCEEDED | NOT_ALLOWED => 400,
         AUTH_FAILED | UNAUTHORIZED_ACCESS => 401,
         RESOURCE_LIMIT_EXCEEDED => 403,
         NOT_FOUND | MESSAGE_NOT_FOUND => 404,

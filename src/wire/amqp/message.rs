@@ -201,6 +201,12 @@ impl Message {
         sections.iter().map(|each| each.len()).sum()
     }
 
+    /// Bytes of all of it.
+    pub fn bytes(&self) -> usize {
+        let others = [&self.delivery_annotations, &self.body, &self.footer];
+        self.head_bytes() + others.iter().map(|each| each.len()).sum::<usize>()
+    }
+
     /// Splits an encoded message into its sections, which are not looked into. This is for messages that were checked
     /// before, and costs the same for any properties.
     pub fn split(encoded: &Bytes) -> Result<Self, DecodeError> {

@@ -588,6 +588,7 @@ mod tests {
             (DeadLetterReason::SessionIdMissing, "Session ID is null."),
             (DeadLetterReason::FilterEvaluationFailed, "FilterException"),
             (DeadLetterReason::HeaderSizeExceeded, "HeaderSizeExceeded"),
+            (DeadLetterReason::MessageSizeExceeded, "MessageSizeExceeded"),
         ] {
             assert_eq!(system_reason(reason, 3).0, word);
         }

@@ -4,7 +4,7 @@ use super::*;
 use crate::admin::forms::document::{duration_of, typed_line, typed_pairs};
 use crate::admin::pages::service_bus::BusTopic;
 use crate::broker::NewMessage;
-use crate::model::limits::{MESSAGE_BYTES_MAX, MESSAGE_ID_MAX, SESSION_ID_MAX};
+use crate::model::limits::{MESSAGE_ID_MAX, SESSION_ID_MAX};
 use crate::model::session::is_session_id;
 use crate::wire::amqp::Value as AmqpValue;
 use crate::wire::amqp::message::{Message as Encoded, Properties};
@@ -112,7 +112,7 @@ impl MessageForm {
         topic: &Arc<TopicEntry>,
         has_sessions: bool,
     ) -> PageResult {
-        let (message, broker) = (self.read(call, has_sessions)?, &call.broker);
+        let (message, broker) = (self.read(call, topic, has_sessions)?, &call.broker);
         let said = print::visible(&message.event.id);
         let said = Flash::done(format!("Message {said} has been accepted."));
         broker.send_by_hand(call.by(), topic, message).await?;
@@ -136,7 +136,12 @@ impl MessageForm {
     }
 
     /// The message, or all that is wrong with it.
-    fn read<S>(&self, call: &Call<S>, has_sessions: bool) -> Result<NewMessage, Vec<Refusal>> {
+    fn read<S>(
+        &self,
+        call: &Call<S>,
+        topic: &TopicEntry,
+        has_sessions: bool,
+    ) -> Result<NewMessage, Vec<Refusal>> {
         let (mut reading, now) = (Reading::default(), call.visitor.now);
         let mut text = |name: &str, text: &str, noun: &str, fits: fn(&str) -> bool| {
             reading.field(name, text, noun, |text| fits(text).then(|| text.to_owned()))
@@ -184,9 +189,9 @@ impl MessageForm {
         if let Some(at) = scheduled_at {
             message = message.scheduled(at.as_ms());
         }
-        let bytes = message.to_bytes().len() as u64;
-        if bytes > MESSAGE_BYTES_MAX {
-            let (bytes, most) = (print::bytes(bytes), print::bytes(MESSAGE_BYTES_MAX));
+        let (bytes, most) = (message.bytes() as u64, call.broker.message_bytes_max(topic));
+        if bytes > most {
+            let (bytes, most) = (print::bytes(bytes), print::bytes(most));
             let problem = format!("The message has {bytes}; it may have up to {most}.");
             reading.refuse("body", problem);
         }

@@ -12,19 +12,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::shell::{Client, State, discharge};
 use super::*;
-use crate::api::amqp::{Container, EntityContainer};
+use crate::api::amqp::{Container, EntityContainer, KnownEntity};
 use crate::api::auth::check_role;
 use crate::api::memory::Memory;
 use crate::api::tests::{Door, TOKEN};
 use crate::api::{ManagementToken, amqp_server};
 use crate::broker::MessagingError;
 use crate::model::access::Secret;
+use crate::model::audit::Actor;
 use crate::model::name::TopicName;
 use crate::model::shared_access::ROOT_RULE;
 use crate::store::accounts::Role as UserRole;
 use crate::store::views::DeadLetterQuery;
 use crate::wire::amqp::cbs::{PutToken, TokenKind};
-use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED_ACCESS};
+use crate::wire::amqp::condition::{
+    MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED_ACCESS,
+};
+use crate::wire::amqp::management::Operation;
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::Transactional;
@@ -190,6 +194,11 @@ impl Client {
 
     /// Attaches a link over which the client sends to an entity by way of another one. Returns whether it may.
     async fn send_via(&mut self, handle: u32, via: &str, to: &str) -> bool {
+        let answer = self.attach_via(handle, via, to).await;
+        matches!(&answer, Performative::Attach(answer) if answer.target.is_some())
+    }
+
+    async fn attach_via(&mut self, handle: u32, via: &str, to: &str) -> Performative {
         let destination = Value::symbol("com.microsoft:transfer-destination-address");
         let attach = Attach {
             target: Some(Target::Node {
@@ -200,8 +209,7 @@ impl Client {
             ..attach(handle, Role::Sender)
         };
         self.send(&Performative::Attach(Box::new(attach))).await;
-        let answer = self.answer().await;
-        matches!(&answer, Performative::Attach(answer) if answer.target.is_some())
+        self.answer().await
     }
 
     /// Attaches a link to the coordinator of transactions, after one over which the client sends.
@@ -484,6 +492,44 @@ async fn what_cannot_be_passed_on_is_a_transfer_dead_letter() {
         let answer = client.answer().await;
         assert!(matches!(answer, Performative::Disposition(_)), "{answer:?}");
         assert_eq!(transfers(&door, "jobs").await, [0, 0], "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent_by_way_of_a_queue_is_no_larger_than_both_take() {
+    let door = with_queues().await;
+    let small = json!({ "maxMessageSizeInKilobytes": 256 });
+    door.define("/queues/done", small).await;
+    for (via, to) in [("jobs", "done"), ("done", "jobs")] {
+        let mut client = authorized(&door).await;
+        let Performative::Attach(answer) = client.attach_via(0, via, to).await else {
+            panic!("an attach");
+        };
+        assert_eq!(answer.max_message_size, Some(256 * 1_024), "{via} {to}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_scheduled_is_no_larger_than_its_queue_takes() {
+    let door = Door::new().await;
+    let small = json!({ "maxMessageSizeInKilobytes": 256 });
+    door.define("/queues/jobs", small).await;
+    let container = EntityContainer::new(door.state().clone(), GUESSER);
+    let address = EntityAddress::of_parts(["jobs"]).expect("an address");
+    let id = container.identity(&address, None).expect("a queue");
+    let entity = KnownEntity { address, id };
+    for (bytes, expected) in [(200_000, None), (300_000, Some(MESSAGE_SIZE_EXCEEDED))] {
+        let body = "x".repeat(bytes);
+        let asked = || {
+            let message = Message::of(&Properties::default(), Map::new(), body.as_str().into());
+            Operation::Schedule(vec![message])
+        };
+        let at_once = container.manage(&entity, asked(), &Actor::Appliance).await;
+        let in_transaction = container.prepare(&entity, asked(), &Actor::Appliance).await;
+        for error in [at_once.err(), in_transaction.err()] {
+            let condition = error.map(|error| error.condition.into_owned());
+            assert_eq!(condition.as_deref(), expected, "{bytes}");
+        }
     }
 }
 
