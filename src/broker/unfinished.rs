@@ -1,5 +1,5 @@
 //! What is left to be done of requests that were answered: creating the deliveries of large publish requests, and
-//! ending those of deleted subscriptions.
+//! ending what deleted subscriptions have left.
 //!
 //! It is done in batches, changes of bounded size between those of others, and goes on after a crash, since the store
 //! knows what is left. As long as deliveries of a topic are still to be created, those of further requests to it are
@@ -23,7 +23,7 @@ use crate::store::{DiscardRequest, StoreError};
 pub(super) struct Unfinished {
     /// The topics of which the store has, or may have, events whose deliveries are still to be created.
     topics: Mutex<BTreeMap<TopicId, Deferring>>,
-    /// Whether there may be pending deliveries of deleted subscriptions.
+    /// Whether deleted subscriptions may have left something.
     has_deleted: AtomicBool,
     wake: Notify,
 }
@@ -100,7 +100,7 @@ impl Broker {
         Some(Arriving { broker, topic })
     }
 
-    /// Has the pending deliveries of deleted subscriptions ended.
+    /// Has what deleted subscriptions have left ended.
     pub(super) fn note_deleted(&self) {
         let unfinished = &self.shared.unfinished;
         unfinished.has_deleted.store(true, Ordering::Relaxed);
@@ -178,7 +178,7 @@ impl Broker {
         Ok(())
     }
 
-    /// One batch of the pending deliveries of deleted subscriptions. Returns whether there may be more.
+    /// One batch of what deleted subscriptions have left. Returns whether there may be more.
     async fn end_some_of_deleted(&self) -> Result<bool, StoreError> {
         if !self
             .shared
@@ -190,7 +190,7 @@ impl Broker {
         }
         let (limit, now) = (self.shared.change_deliveries_max, self.clock().now());
         let ledger = &self.store().ledger;
-        let ended = ledger.discard(DiscardRequest::PendingOfDeleted, limit, now);
+        let ended = ledger.discard(DiscardRequest::OfDeleted, limit, now);
         let ended = ended.await.inspect_err(|_| self.note_deleted())?;
         self.meters().ended_with_subscription(ended);
         let has_more = ended.count() > 0;

@@ -22,8 +22,8 @@ named_enum! {
     /// The state of a delivery.
     ///
     /// `Pending` until its last settlement; then exactly one of the others, for good, except that a dead-lettered
-    /// delivery becomes `Resubmitted` when a new delivery replaces it, and `Removed` when a receiver completes it
-    /// or somebody purges it.
+    /// delivery becomes `Resubmitted` when a new delivery replaces it, and `Removed` when a receiver completes it,
+    /// somebody purges it, or it is a message whose queue is deleted.
     pub enum DeliveryState {
         Pending,
         Delivered,

@@ -38,7 +38,7 @@ async fn found(grid: &Grid, query: &str) -> usize {
 
 /// How many deliveries one batch ends.
 async fn batch(grid: &Grid) -> usize {
-    let discard = DiscardRequest::PendingOfDeleted;
+    let discard = DiscardRequest::OfDeleted;
     let batch = grid.store.ledger.discard(discard, 4, grid.clock.now());
     batch.await.expect("a batch").count()
 }

@@ -13,6 +13,7 @@ use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, QueueRe
 use everpost::model::limits::{CHANGE_DELIVERIES_MAX, RULE_COPIES_MAX, RULES_PER_TOPIC_MAX};
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::TopicEntry;
+use everpost::model::retention::RetentionRules;
 use everpost::store::{LockSelection, Locked, Peeked};
 use everpost::wire::amqp::Value as Amqp;
 use everpost::wire::amqp::message::{Message, Properties, encoded};
@@ -485,6 +486,46 @@ async fn what_is_done_to_rules_is_audited() {
             "Create ServiceBusTopic orders",
         ]
     );
+}
+
+/// How many dead letters, or events, a list has.
+async fn listed(grid: &Grid, path: &str) -> usize {
+    let list = grid.manage(Method::GET, path, Value::Null).await.json();
+    list["value"].as_array().expect("a list").len()
+}
+
+#[tokio::test]
+async fn dead_letters_of_a_deleted_subscription_go_with_it_and_by_their_age_from_the_disk() {
+    let hour = Duration::from_secs(3_600);
+    let rules = RetentionRules {
+        delivered: hour,
+        ..RetentionRules::default()
+    };
+    let (grid, _dir) = Grid::keeping(rules).await;
+    put(&grid, "", json!({})).await;
+    let expiring = json!({
+        "defaultMessageTimeToLive": "PT1M",
+        "deadLetteringOnMessageExpiration": true,
+    });
+    put(&grid, "/subscriptions/all", expiring).await;
+    send(&grid, vec![message("a", 1, None), message("b", 2, None)]).await;
+    grid.pass(Duration::from_secs(61));
+    grid.broker.end_expired().await.expect("ended");
+    let (dead_letters, events) = ("/everpost/deadLetters", "/everpost/events");
+    assert_eq!(listed(&grid, dead_letters).await, 2);
+
+    let path = format!("{TOPIC}/subscriptions/all");
+    let deleted = grid.manage(Method::DELETE, &path, Value::Null).await;
+    assert!(deleted.status.is_success(), "{}", deleted.text);
+    assert_eq!(listed(&grid, dead_letters).await, 0, "at once");
+    grid.broker.finish().await.expect("ended");
+    let removed = format!("{events}?state=removed");
+    assert_eq!(listed(&grid, &removed).await, 2);
+    grid.broker.retain().await.expect("a round");
+    assert_eq!(listed(&grid, events).await, 2, "they are kept for an hour");
+    grid.pass(hour * 2);
+    grid.broker.retain().await.expect("a round");
+    assert_eq!(listed(&grid, events).await, 0);
 }
 
 /// The queue `jobs`.

@@ -556,6 +556,7 @@ conformance! {
     commands_end_what_they_end
     a_deleted_subscription_leaves_a_record
     pending_deliveries_of_a_deleted_subscription_can_be_kept
+    dead_letters_go_with_a_deleted_queue_and_those_of_events_stay
     a_late_answer_completes_what_still_waits
     pages_cover_everything_once
     the_first_user_claims_and_sessions_end
@@ -582,6 +583,7 @@ conformance! {
     a_holder_has_as_many_messages_as_one_change_renews
     sessions_keep_a_state
     states_of_sessions_count_as_bytes_of_their_queue
+    states_of_sessions_go_with_their_deleted_queue
     a_session_that_a_wrong_clock_locked_is_free
     sessions_wait_for_their_first_message
     a_message_without_its_session_is_a_dead_letter

@@ -249,9 +249,10 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
     }
 
     let delete = format!("{LARGE}/delete");
-    ann.open(&delete)
-        .await
-        .expect(&["Delete subscription large.ones?", "1 dead letter stays"]);
+    ann.open(&delete).await.expect(&[
+        "Delete subscription large.ones?",
+        "1 dead letter is dropped.",
+    ]);
     let page = ann.send(&delete, &[]).await;
     page.expect(&["Subscription large.ones has been deleted."]);
     assert_eq!(page.path, TOPIC);

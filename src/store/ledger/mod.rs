@@ -347,14 +347,22 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<Discarded, StoreError> {
         match request {
-            DiscardRequest::PendingOfDeleted => {
+            DiscardRequest::OfDeleted => {
                 // Searched for outside the writer, over all that were ever deleted.
-                let find = move |tx: &_| settle::pending_of_deleted(tx, limit);
-                let found = self.db.read(find).await?;
-                if found.is_empty() {
+                let find = move |tx: &_| {
+                    let leftovers = settle::of_deleted(tx, limit)?;
+                    Ok((leftovers, sessions::of_deleted(tx, now, limit)?))
+                };
+                let (leftovers, states) = self.db.read(find).await?;
+                if leftovers.is_empty() && states.is_empty() {
                     return Ok(Discarded::default()); // as nearly always
                 }
-                let end = move |tx: &_| settle::end_pending(tx, found, now);
+                let end = move |tx: &_| {
+                    sessions::forget(tx, &states, now)?;
+                    let ended = settle::end_leftovers(tx, leftovers, now)?;
+                    let sessions = states.len();
+                    Ok(Discarded { sessions, ..ended })
+                };
                 self.db.write(end).await
             }
             DiscardRequest::DeadLetters { of, before } => {

@@ -32,6 +32,9 @@ const WALKED_AT_ONCE: usize = 5_000;
 /// Sessions that are looked at in a minute to find those that nothing needs: a few milliseconds, however many there are.
 const TIDIED_MAX: i64 = 2_000;
 
+/// States of deleted queues that one change deletes, which have 4 MiB at most.
+const STATES_AT_ONCE: usize = 16;
+
 /// A session to hold.
 #[derive(Clone, Debug)]
 pub struct SessionRequest {
@@ -478,6 +481,23 @@ const IS_IDLE: &str = "(locked_until IS NULL OR locked_until <= ?1) \
 /// Sessions that are to be forgotten, up to `limit` of those that are looked at in this minute.
 pub(super) fn idle(tx: &Connection, now: Timestamp, limit: usize) -> Result<Vec<i64>, StoreError> {
     looked_at(tx, IS_IDLE, now, limit)
+}
+
+/// Sessions of deleted queues that have a state, up to `limit`, but no more than one change forgets. Those without one take
+/// little, and are forgotten in their turn.
+pub(super) fn of_deleted(
+    tx: &Connection,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<i64>, StoreError> {
+    let find = format!(
+        "SELECT session.id FROM event_subscription \
+         CROSS JOIN message_session AS session ON session.subscription_id = event_subscription.id \
+             AND session.state_set_at IS NOT NULL \
+         WHERE event_subscription.deleted_at IS NOT NULL AND {IS_IDLE} LIMIT ?2"
+    );
+    let limit = limit.min(STATES_AT_ONCE);
+    tx.all(&find, params![now, limit], |row| Ok(row.get(0)?))
 }
 
 /// Up to `limit` of the sessions that are looked at in this minute, of which `condition` is true with `?1`.

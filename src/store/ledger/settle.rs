@@ -127,8 +127,9 @@ pub enum FreeSettled {
 /// Deliveries to end without looking at each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiscardRequest {
-    /// Pending ones of deleted subscriptions, in the way that was chosen when those were deleted.
-    PendingOfDeleted,
+    /// Pending ones of deleted subscriptions, in the way that was chosen when those were deleted, and messages among their
+    /// dead letters; states of their sessions are deleted, too.
+    OfDeleted,
     /// Dead letters of a subscription from before this moment that nobody has locked: they are dropped.
     DeadLetters {
         of: SubscriptionId,
@@ -141,12 +142,16 @@ pub enum DiscardRequest {
 pub struct Discarded {
     pub dropped: usize,
     pub dead_lettered: usize,
+    /// Dead letters that were taken out of their queues.
+    pub removed: usize,
+    /// Sessions that were deleted with their states.
+    pub sessions: usize,
 }
 
 impl Discarded {
     /// All of them.
     pub fn count(self) -> usize {
-        self.dropped + self.dead_lettered
+        self.dropped + self.dead_lettered + self.removed + self.sessions
     }
 }
 
@@ -550,20 +555,43 @@ pub(super) fn discard_dead_letters(
     }
     Ok(Discarded {
         dropped: found.len(),
-        dead_lettered: 0,
+        ..Discarded::default()
     })
 }
 
-/// Pending deliveries of deleted subscriptions, with those in their transfer queues, and whether they are kept as dead letters.
-pub(super) fn pending_of_deleted(
-    tx: &Connection,
-    limit: usize,
-) -> Result<Vec<(DeliveryId, bool)>, StoreError> {
-    let find = "SELECT delivery.id, event_subscription.dead_letters_pending FROM event_subscription \
+/// A delivery that ends with its subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leftover {
+    /// A pending one is dropped, or kept as a dead letter.
+    Pending { is_kept: bool },
+    /// A message among the dead letters goes with its queue.
+    DeadLetter,
+}
+
+// Only messages have numbers. Dead letters of events stay, and many of them would be passed over if the totals did not say
+// where there are others.
+const OF_DELETED: &str = "SELECT delivery.id, event_subscription.dead_letters_pending FROM event_subscription \
          CROSS JOIN delivery ON delivery.subscription_id IN (event_subscription.id, -event_subscription.id) \
              AND delivery.state = 'Pending' \
+         WHERE event_subscription.deleted_at IS NOT NULL \
+     UNION ALL SELECT delivery.id, NULL FROM event_subscription \
+         CROSS JOIN subscription_total AS total \
+             ON total.subscription_id IN (event_subscription.id, -event_subscription.id) \
+             AND total.numbered > 0 AND total.dead_letters > 0 \
+         CROSS JOIN delivery ON delivery.subscription_id = total.subscription_id \
+             AND delivery.state = 'DeadLettered' \
          WHERE event_subscription.deleted_at IS NOT NULL LIMIT ?1";
-    tx.all(find, [limit], |row| Ok((row.get(0)?, row.get(1)?)))
+
+/// Deliveries that end with their deleted subscriptions, and those in the transfer queues of these.
+pub(super) fn of_deleted(
+    tx: &Connection,
+    limit: usize,
+) -> Result<Vec<(DeliveryId, Leftover)>, StoreError> {
+    tx.all(OF_DELETED, [limit], |row| {
+        let is_kept: Option<bool> = row.get(1)?;
+        let pending = |is_kept| Leftover::Pending { is_kept };
+        Ok((row.get(0)?, is_kept.map_or(Leftover::DeadLetter, pending)))
+    })
 }
 
 // A lock ends with its subscription, so it is recorded here.
@@ -579,33 +607,50 @@ const END_PENDING: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, next_a
          last_status = CASE WHEN lock_token IS NULL THEN last_status END \
      WHERE id = ?1 AND state = 'Pending'";
 
-/// Ends those of the deliveries that are pending still.
-pub(super) fn end_pending(
+const IS_DEAD_LETTER: &str = "SELECT id FROM delivery WHERE id = ?1 AND state = 'DeadLettered'";
+
+/// Ends those of the deliveries that are as they were found.
+pub(super) fn end_leftovers(
     tx: &WriteTx,
-    deliveries: Vec<(DeliveryId, bool)>,
+    leftovers: Vec<(DeliveryId, Leftover)>,
     now: Timestamp,
 ) -> Result<Discarded, StoreError> {
-    let (reason, lost) = (DeadLetterReason::SubscriptionDeleted, Outcome::LockLost);
     let mut ended = Discarded::default();
-    for (id, is_kept) in deliveries {
-        let state = match is_kept {
-            true => DeliveryState::DeadLettered,
-            false => DeliveryState::Dropped,
-        };
-        let changed = counted(tx, id, || {
-            tx.run(RECORD_LOST, params![id, now, lost])?;
-            let changed = tx.run(END_PENDING, params![id, state, now, reason, lost])?;
-            if is_kept && changed > 0 {
-                describe(tx, id)?;
+    for (id, leftover) in leftovers {
+        match leftover {
+            Leftover::Pending { is_kept: true } => {
+                ended.dead_lettered += end_pending(tx, id, DeliveryState::DeadLettered, now)?;
             }
-            Ok::<_, StoreError>(changed)
-        })?;
-        match is_kept {
-            true => ended.dead_lettered += changed,
-            false => ended.dropped += changed,
+            Leftover::Pending { is_kept: false } => {
+                ended.dropped += end_pending(tx, id, DeliveryState::Dropped, now)?;
+            }
+            Leftover::DeadLetter => {
+                if tx.find::<DeliveryId>(IS_DEAD_LETTER, [id])?.is_some() {
+                    remove(tx, id, now)?;
+                    ended.removed += 1;
+                }
+            }
         }
     }
     Ok(ended)
+}
+
+/// Ends a delivery in this state if it is pending still. Returns how many were ended.
+fn end_pending(
+    tx: &WriteTx,
+    id: DeliveryId,
+    state: DeliveryState,
+    now: Timestamp,
+) -> Result<usize, StoreError> {
+    let (reason, lost) = (DeadLetterReason::SubscriptionDeleted, Outcome::LockLost);
+    counted(tx, id, || {
+        tx.run(RECORD_LOST, params![id, now, lost])?;
+        let changed = tx.run(END_PENDING, params![id, state, now, reason, lost])?;
+        if state == DeliveryState::DeadLettered && changed > 0 {
+            describe(tx, id)?;
+        }
+        Ok(changed)
+    })
 }
 
 #[cfg(test)]

@@ -72,9 +72,12 @@ const ITSELF: &str = "(:topic IS NULL OR event.topic_id = :topic) \
      AND (:received_from IS NULL OR event.received_at >= :received_from) \
      AND (:received_before IS NULL OR event.received_at < :received_before)";
 
-/// Matches deliveries that are shown: not those that the deletion of their subscription is about to end.
-pub(super) const IS_SHOWN: &str = "(delivery.state <> 'Pending' OR NOT EXISTS (SELECT 1 FROM event_subscription \
-     WHERE id = abs(delivery.subscription_id) AND deleted_at IS NOT NULL))";
+/// Matches deliveries that are shown: not those that the deletion of their subscription is about to end, which are pending, or
+/// messages among its dead letters.
+pub(super) const IS_SHOWN: &str = "((delivery.state <> 'Pending' \
+         AND (delivery.state <> 'DeadLettered' OR delivery.number IS NULL)) \
+     OR NOT EXISTS (SELECT 1 FROM event_subscription \
+         WHERE id = abs(delivery.subscription_id) AND deleted_at IS NOT NULL))";
 
 /// The parameters of a filter's conditions.
 pub(in crate::store) struct FilterValues {

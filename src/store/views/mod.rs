@@ -41,6 +41,7 @@ use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
 use crate::store::ledger::{Ledger, exports, fan_out};
 use crate::store::sql::{Sql, as_json};
+use crate::store::views::event_filter::IS_SHOWN;
 use crate::store::{replay, row};
 use lineage::{made_by, resubmissions};
 
@@ -418,7 +419,7 @@ fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreErr
     })
 }
 
-/// Only of deliveries that are shown. Those in a transfer queue are its owner's.
+/// Deliveries in a transfer queue are its owner's.
 const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_id, \
      event.event_type, event.subject, topic.name, event_subscription.name, \
      event_subscription.id, delivery.state, delivery.attempts, delivery.next_attempt_at, \
@@ -430,7 +431,6 @@ const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_i
      WHERE id = delivery.blob_id AND stored_at IS NOT NULL), coalesce(delivery.number, delivery.id) \
      FROM delivery JOIN event ON event.id = delivery.event_id \
      JOIN event_subscription ON event_subscription.id = abs(delivery.subscription_id) \
-         AND (delivery.state <> 'Pending' OR event_subscription.deleted_at IS NULL) \
      JOIN topic ON topic.id = event_subscription.topic_id";
 
 fn deliveries(
@@ -438,7 +438,8 @@ fn deliveries(
     condition: &str,
     values: impl Params,
 ) -> Result<Vec<DeliveryRow>, StoreError> {
-    tx.all(&format!("{DELIVERY_ROW} {condition}"), values, delivery_row)
+    let select = format!("{DELIVERY_ROW} AND {IS_SHOWN} {condition}");
+    tx.all(&select, values, delivery_row)
 }
 
 fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {

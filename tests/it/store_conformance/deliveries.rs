@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PENDING_OF_DELETED: DiscardRequest = DiscardRequest::PendingOfDeleted;
+const OF_DELETED: DiscardRequest = DiscardRequest::OfDeleted;
 
 pub(super) async fn due_deliveries_are_leased_oldest_first(f: Fixture) {
     for (id, now) in [("b", 20), ("a", 10), ("c", 30), ("d", 40)] {
@@ -193,9 +193,9 @@ pub(super) async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
     for dropped in [2, 1, 0] {
         let ended = Discarded {
             dropped,
-            dead_lettered: 0,
+            ..Discarded::default()
         };
-        let discard = f.store.ledger.discard(PENDING_OF_DELETED, 2, at(2));
+        let discard = f.store.ledger.discard(OF_DELETED, 2, at(2));
         assert_eq!(discard.await, Ok(ended));
     }
     let found = f
@@ -231,7 +231,7 @@ pub(super) async fn pending_deliveries_of_a_deleted_subscription_can_be_kept(f: 
     }
     let mut ended = Vec::new();
     for _ in 0..4 {
-        let orphans = f.store.ledger.discard(PENDING_OF_DELETED, 2, at(2)).await;
+        let orphans = f.store.ledger.discard(OF_DELETED, 2, at(2)).await;
         let orphans = orphans.expect("an answer");
         ended.push((orphans.dropped, orphans.dead_lettered));
     }
@@ -247,6 +247,58 @@ pub(super) async fn pending_deliveries_of_a_deleted_subscription_can_be_kept(f: 
         let reason = Some(DeadLetterReason::SubscriptionDeleted);
         assert_eq!(row.dead_letter_reason, reason);
     }
+}
+
+/// The queue `billing` with its transfer queue, and the event subscription `audit`.
+pub(super) async fn dead_letters_go_with_a_deleted_queue_and_those_of_events_stay(f: Fixture) {
+    let (transfers, both) = (f.billing.transfers(), [f.billing, f.audit]);
+    for (id, targets) in [
+        ("a", both.to_vec()),
+        ("b", both.to_vec()),
+        ("c", both.to_vec()),
+        ("t", vec![transfers]),
+    ] {
+        let request = AppendRequest {
+            measured: [transfers, f.billing].into(),
+            ..f.accepted(id, &targets, 0)
+        };
+        f.store.ledger.append(request, drop).await.expect("stored");
+    }
+    let end = Settlement::DeadLetter(DeadLetterReason::Manual);
+    let mut dead = Vec::new();
+    for of in [f.billing, f.audit, transfers] {
+        for id in ids(&f.lease(of, 0, 2).await) {
+            f.settle(id, 1, end, 1).await;
+            dead.push((of, id));
+        }
+    }
+    for id in both {
+        let pending = OnDelete::Discard;
+        changed(&f.store, RegistryChange::DeleteSubscription { id, pending }).await;
+    }
+    let listed = async || {
+        let query = DeadLetterQuery {
+            limit: 9,
+            ..DeadLetterQuery::default()
+        };
+        let dead = f.store.views.dead_letters(query).await.expect("a page");
+        let names = dead.rows.into_iter().map(|row| row.subscription);
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(listed().await, ["audit", "audit"], "at once");
+    let mut ended = Vec::new();
+    for _ in 0..4 {
+        let discarded = f.store.ledger.discard(OF_DELETED, 2, at(2)).await;
+        let discarded = discarded.expect("an answer");
+        ended.push((discarded.dropped, discarded.removed, discarded.count()));
+    }
+    assert_eq!(ended, [(2, 0, 2), (0, 2, 2), (0, 1, 1), (0, 0, 0)]);
+    assert_eq!(listed().await, ["audit", "audit"]);
+    for (of, id) in dead {
+        let state = f.state(id).await;
+        assert_eq!(state == DeliveryState::Removed, of != f.audit, "{state:?}");
+    }
+    assert_eq!(f.store.ledger.queue_bytes(&[transfers, f.billing]), 0);
 }
 
 pub(super) async fn a_late_answer_completes_what_still_waits(f: Fixture) {

@@ -264,10 +264,7 @@ pub(super) async fn bytes_of_messages_are_counted_as_long_as_they_are_there(f: F
         pending: OnDelete::Discard,
     };
     changed(&f.store, delete).await;
-    let discard = f
-        .store
-        .ledger
-        .discard(DiscardRequest::PendingOfDeleted, 9, at(5));
+    let discard = f.store.ledger.discard(DiscardRequest::OfDeleted, 9, at(5));
     assert_eq!(discard.await.expect("ended").dropped, 2);
     bytes(0).await;
 }

@@ -17,8 +17,8 @@ use everpost::model::session::{
 use everpost::model::subscription::OnDelete;
 use everpost::store::views::TotalsQuery;
 use everpost::store::{
-    AppendRequest, Appended, LockChanges, LockRequest, LockSelection, QueueIntake, QueueRoom,
-    RegistryChange, SessionQuery, SessionRequest, SessionWait,
+    AppendRequest, Appended, DiscardRequest, LockChanges, LockRequest, LockSelection, QueueIntake,
+    QueueRoom, RegistryChange, SessionQuery, SessionRequest, SessionWait,
 };
 
 use super::{Fixture, at, changed, event};
@@ -358,6 +358,27 @@ pub(super) async fn states_of_sessions_count_as_bytes_of_their_queue(f: Fixture)
     changed(&queue.f.store, delete).await;
     queue.f.store.ledger.tidy(at(70), 9).await.expect("tidied");
     bytes(0).await;
+}
+
+pub(super) async fn states_of_sessions_go_with_their_deleted_queue(f: Fixture) {
+    let queue = Queue::of(f);
+    for name in ["a", "b", "c"] {
+        let held = queue.accept(Some(name), 10, 60).await.expect("a new one");
+        let set = SessionChange::SetState(Some(b"half".to_vec()));
+        assert_eq!(queue.change(&held, set, 20).await, Ok(SessionAnswer::Done));
+    }
+    let delete = RegistryChange::DeleteSubscription {
+        id: queue.f.billing,
+        pending: OnDelete::Discard,
+    };
+    changed(&queue.f.store, delete).await;
+    let ledger = &queue.f.store.ledger;
+    // Until 60 somebody holds them.
+    for (now, deleted, bytes) in [(59, 0, 15), (60, 2, 5), (60, 1, 0), (60, 0, 0)] {
+        let ended = ledger.discard(DiscardRequest::OfDeleted, 2, at(now)).await;
+        assert_eq!(ended.expect("an answer").sessions, deleted, "{now}");
+        assert_eq!(ledger.queue_bytes(&[queue.f.billing]), bytes, "{now}");
+    }
 }
 
 /// A clock that was years ahead has planned the end of the lock.

@@ -66,7 +66,7 @@ impl Deletable for Arc<NamespaceEntry> {
         let topics = print::plural(topics, "topic", "topics");
         let own = print::plural(own, "event subscription", "event subscriptions");
         let question = question.would(format!("Also deleted: {topics} with {own}."));
-        Ok(losing(question.would(KEYS_STOP), depth, DELIVERIES))
+        Ok(losing(question.would(KEYS_STOP), depth, &DELIVERIES))
     }
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {

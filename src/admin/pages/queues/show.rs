@@ -146,7 +146,7 @@ impl Deletable for Queue {
             true => "Its rules are deleted with it, and its clients are rejected.",
             false => KEYS_STOP,
         };
-        Ok(losing(question.would(clients), depth, MESSAGES))
+        Ok(losing(question.would(clients), depth, &MESSAGES))
     }
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {

@@ -87,7 +87,7 @@ impl Deletable for BusTopic {
         let depth = QueueDepths::of(call, [topic]).await?.total();
         let names = topic.subscriptions.values().map(|each| &each.name);
         let question = also_deleted(question, names, ("subscription", "subscriptions"));
-        Ok(losing(question.would(KEYS_STOP), depth, MESSAGES))
+        Ok(losing(question.would(KEYS_STOP), depth, &MESSAGES))
     }
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {

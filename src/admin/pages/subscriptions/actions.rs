@@ -63,7 +63,7 @@ impl Deletable for Subscription {
             }
         };
         let depth = call.depth(of.id).await?;
-        Ok(losing(question.would(lost), depth, DELIVERIES))
+        Ok(losing(question.would(lost), depth, &DELIVERIES))
     }
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {

@@ -112,7 +112,7 @@ impl Deletable for Arc<TopicEntry> {
         let question = also_deleted(question, names, Subscription::NOUNS)
             .would("Publishing to it is rejected from now on, and both keys are lost.")
             .would("Events stay readable until their retention ends.");
-        Ok(losing(question, depth, DELIVERIES))
+        Ok(losing(question, depth, &DELIVERIES))
     }
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
@@ -135,21 +135,37 @@ pub(crate) fn also_deleted<T: Display>(
     })
 }
 
-/// What is pending, as [`losing`] calls it.
-pub(crate) const DELIVERIES: (&str, &str) = ("pending delivery is", "pending deliveries are");
-pub(crate) const MESSAGES: (&str, &str) = ("message is", "messages are");
+/// Says what becomes of one or many deliveries of subscriptions that are deleted.
+pub(crate) struct Losses {
+    pending: (&'static str, &'static str),
+    dead_letters: (&'static str, &'static str),
+}
 
-/// What becomes of what lies in the queues of subscriptions that are deleted.
-pub(crate) fn losing(question: Question, depth: QueueDepth, (one, many): (&str, &str)) -> Question {
-    let pending = print::plural(depth.pending, one, many);
-    let (one, many) = ("dead letter stays", "dead letters stay");
-    let dead = print::plural(depth.dead_letters, one, many);
+pub(crate) const DELIVERIES: Losses = Losses {
+    pending: (
+        "pending delivery is dropped",
+        "pending deliveries are dropped",
+    ),
+    dead_letters: (
+        "dead letter stays readable, but cannot be resubmitted",
+        "dead letters stay readable, but cannot be resubmitted",
+    ),
+};
+pub(crate) const MESSAGES: Losses = Losses {
+    pending: ("message is dropped", "messages are dropped"),
+    dead_letters: ("dead letter is dropped", "dead letters are dropped"),
+};
+
+/// Adds what lies in the queues of subscriptions that are deleted.
+pub(crate) fn losing(question: Question, depth: QueueDepth, losses: &Losses) -> Question {
     let mut question = question;
-    if depth.pending > 0 {
-        question = question.would(format!("{pending} dropped."));
-    }
-    if depth.dead_letters > 0 {
-        question = question.would(format!("{dead} readable, but cannot be resubmitted."));
+    for (count, (one, many)) in [
+        (depth.pending, losses.pending),
+        (depth.dead_letters, losses.dead_letters),
+    ] {
+        if count > 0 {
+            question = question.would(format!("{}.", print::plural(count, one, many)));
+        }
     }
     question
 }
