@@ -8,7 +8,7 @@ use crate::admin::outside::*;
 use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
 use crate::broker::diagnostics::SettingError;
-use crate::broker::people::TooOften;
+use crate::broker::people::{Crowded, TooOften};
 use crate::broker::{
     AlertError, BackupRejected, InspectorError, PublishError, ReplayError, ResubmitError,
     SendError, TooManyTrials,
@@ -143,6 +143,12 @@ impl From<TooOften> for PageError {
     }
 }
 
+impl From<Crowded> for PageError {
+    fn from(error: Crowded) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
 impl From<tower_sessions::session::Error> for PageError {
     fn from(error: tower_sessions::session::Error) -> Self {
         tracing::error!(%error, "a session could not be read or kept");
@@ -220,6 +226,7 @@ impl From<PeopleError> for PageError {
                 ("code", "this is not the code that the app shows now".into())
             }
             PeopleError::Account(error) => return error.into(),
+            PeopleError::Crowded(error) => return error.into(),
             PeopleError::DeadLink => return Self::refused(error),
         };
         Refusal::of(field, sentence(&problem)).into()

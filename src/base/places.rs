@@ -16,6 +16,13 @@ struct PlacesState<K: Clone + Eq + Hash> {
     waiting: Turns<K, oneshot::Sender<TakenPlace<K>>>,
 }
 
+/// How many may wait.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitingMax {
+    pub by_key: usize,
+    pub in_all: usize,
+}
+
 /// A place, until it is dropped.
 pub struct TakenPlace<K: Clone + Eq + Hash>(Places<K>);
 
@@ -49,17 +56,31 @@ impl<K: Clone + Eq + Hash> Places<K> {
 
     /// Waits for a place. Among those who wait the keys take turns, and of each key the first that came is next.
     pub async fn take(&self, key: K) -> TakenPlace<K> {
+        let any = WaitingMax {
+            by_key: usize::MAX,
+            in_all: usize::MAX,
+        };
+        let place = self.take_within(any, key).await;
+        place.expect("any number may wait")
+    }
+
+    /// Waits for a place as [`Places::take`] does, unless so many wait already that the next one has to come back.
+    pub async fn take_within(&self, most: WaitingMax, key: K) -> Option<TakenPlace<K>> {
         let next = {
             let mut held = self.lock();
             if let Some(left) = held.free.checked_sub(1) {
                 held.free = left;
-                return TakenPlace(self.clone());
+                return Some(TakenPlace(self.clone()));
+            }
+            let waiting = &mut held.waiting;
+            if waiting.waiting(&key) >= most.by_key || waiting.len() >= most.in_all {
+                return None;
             }
             let (sender, next) = oneshot::channel();
-            held.waiting.push(key, sender);
+            waiting.push(key, sender);
             next
         };
-        next.await.expect("whoever waits is told")
+        Some(next.await.expect("whoever waits is told"))
     }
 
     /// How many wait by this key.
@@ -116,5 +137,26 @@ mod tests {
         assert_eq!(places.free(), 0, "it was given to the last one");
         drop(busy);
         assert_eq!(places.free(), 1);
+    }
+
+    #[tokio::test]
+    async fn no_more_wait_than_may() {
+        let places = Places::of(1);
+        let most = WaitingMax {
+            by_key: 2,
+            in_all: 3,
+        };
+        let take = |key: &'static str| Box::pin(places.take_within(most, key));
+        let held = take("busy").await.expect("a place");
+        let mut waiting = ["busy", "busy", "quiet"].map(take);
+        for each in &mut waiting[..2] {
+            assert!(poll!(each).is_pending());
+        }
+        assert!(take("busy").await.is_none(), "two of this key wait");
+        assert!(poll!(&mut waiting[2]).is_pending());
+        assert!(take("late").await.is_none(), "three wait");
+        drop(held);
+        assert!(poll!(&mut waiting[0]).is_ready());
+        assert!(poll!(take("late")).is_pending(), "there is room again");
     }
 }

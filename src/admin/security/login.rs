@@ -64,7 +64,7 @@ pub(crate) async fn submit(from: Stranger) -> PageResult {
         }
         // Which of the two is wrong stays our secret.
         Ok(None) => Ok(draw_form(&from, Some("Name or password is wrong."))),
-        Err(error @ PageError::TooOften(_)) => {
+        Err(error @ (PageError::TooOften(_) | PageError::Unavailable(_))) => {
             let page = draw_form(&from, Some(&error.to_string()));
             Ok((error.kind().0, error.retry_after(), page).into_response())
         }
@@ -87,8 +87,10 @@ pub(crate) async fn log_out(session: Session, call: Call) -> PageResult {
 async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
     let (site, form, address) = (&from.site, &from.form, from.client.address);
     let (name, password) = (form.text("name"), form.raw("password"));
-    let known = async { PageResult::Ok(site.people.authenticate(name, password).await?) };
-    let user = site.people.guess(Some(name), address, known).await?;
+    let known = site
+        .people
+        .authenticate::<PageError>(name, password, address);
+    let user = known.await?;
     if user.is_none() {
         // Without the name: people type their password into the wrong field.
         tracing::warn!(

@@ -19,13 +19,12 @@ pub(crate) async fn check_password(
     form: &Form,
     field: &str,
 ) -> PageResult<()> {
-    let right = async {
-        let known = site.people.knows_password(&visitor.user, form.raw(field));
-        PageResult::Ok(known.await.then_some(()))
-    };
-    let (name, address) = (Some(&*visitor.name), visitor.caller.address);
-    let right = site.people.guess(name, address, right).await?;
-    right.ok_or_else(|| Refusal::of(field, "This is not your password.").into())
+    let (user, address) = (&visitor.user, visitor.caller.address);
+    let known = site
+        .people
+        .knows_password::<PageError>(user, form.raw(field), address);
+    let problem = (!known.await?).then(|| Refusal::of(field, "This is not your password."));
+    problem.map_or(Ok(()), |problem| Err(problem.into()))
 }
 
 /// Lets a form pass if the password was typed lately, or is in it.

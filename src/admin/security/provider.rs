@@ -137,7 +137,10 @@ fn returned(from: &Stranger) -> Result<SignIn, String> {
 
 /// Fails while the network has to wait.
 async fn may_guess(from: &Stranger) -> PageResult<()> {
-    let waits = from.site.people.wait_before_guess(from.client.address);
+    let waits = from
+        .site
+        .people
+        .wait_before_guess(None, from.client.address);
     match waits.await? {
         Some(wait) => Err(wait.into()),
         None => Ok(()),

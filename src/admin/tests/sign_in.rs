@@ -177,6 +177,21 @@ async fn guessing_is_slowed_down() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_too_many_sign_in_the_next_one_is_told_to_come_back() {
+    let (appliance, _) = Appliance::claimed().await;
+    let crowd = appliance.people.crowd().await;
+    let mut person = appliance.somebody();
+    let shown = person.sign_in(NAME, PASSWORD).await;
+    assert_eq!(shown.status, StatusCode::SERVICE_UNAVAILABLE);
+    let said = "Try again in a moment: too many people sign in just now.";
+    shown.expect(&[said, "value=\"ann\""]);
+    drop(crowd);
+    let right = [("name", NAME), ("password", PASSWORD)];
+    let shown = person.send("/admin/login", &right).await;
+    assert_eq!(shown.path, "/admin");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_ends_when_idle_and_in_any_case_after_twelve_hours() {
     let (appliance, mut person) = Appliance::claimed().await;
     for _ in 0..24 {

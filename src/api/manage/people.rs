@@ -37,6 +37,9 @@ impl From<PeopleError> for ApiError {
             PeopleError::Password(_) => Self::of_field("password", explanation),
             PeopleError::Days => Self::of_field("days", explanation),
             PeopleError::Account(error) => error.into(),
+            PeopleError::Crowded(_) => {
+                Self::unavailable(format!("Try again in a moment: {explanation}."))
+            }
             PeopleError::WrongCode | PeopleError::DeadLink => Self::conflict(explanation),
         }
     }

@@ -18,9 +18,10 @@ use std::time::Duration;
 pub use external::GroupRoles;
 pub use password::{
     CHARACTERS_MAX as PASSWORD_CHARACTERS_MAX, CHARACTERS_MIN as PASSWORD_CHARACTERS_MIN,
-    CHARACTERS_RECOMMENDED as PASSWORD_RECOMMENDED,
+    CHARACTERS_RECOMMENDED as PASSWORD_RECOMMENDED, Crowded,
 };
 
+use password::HashPlaces;
 use tokio::sync::watch;
 
 pub use setup_link::SetupLink;
@@ -30,7 +31,7 @@ pub use tokens::{NewTokenRequest, TOKEN_DAYS_MAX, TokenHolder, Tokens};
 
 use crate::base::{Clock, Entropy, Timestamp, problem_of_look, sha256_hex};
 use crate::model::access::Secret;
-use crate::model::audit::Caller;
+use crate::model::audit::{Actor, Caller};
 use crate::store::StoreError;
 use crate::store::accounts::{
     AccountError, Accounts, NewPassword, NewUser, PasswordLink, Role, User, UserChange, UserId,
@@ -47,6 +48,7 @@ pub const LINK_LIFE: Duration = Duration::from_secs(3 * 86_400);
 pub struct People {
     accounts: Accounts,
     tokens: Tokens,
+    hashes: HashPlaces,
     clock: Clock,
     entropy: Entropy,
     /// Whether an account was made since the start.
@@ -76,6 +78,8 @@ pub enum PeopleError {
     #[error("the link is older than three days, or it was used, or there is a newer one")]
     DeadLink,
     #[error(transparent)]
+    Crowded(#[from] Crowded),
+    #[error(transparent)]
     Account(#[from] AccountError),
 }
 
@@ -95,6 +99,7 @@ impl People {
         let tokens = Tokens::open(accounts.clone(), clock.clone(), entropy.clone());
         Ok(Self {
             tokens: tokens.await?,
+            hashes: HashPlaces::default(),
             accounts,
             clock,
             entropy,
@@ -124,7 +129,7 @@ impl People {
         if self.accounts.is_claimed().await? {
             return Ok(None); // and nothing is hashed in vain
         }
-        let hash = password::hash(password.to_owned()).await;
+        let hash = self.hash(&by, password).await?;
         let made = self.accounts.claim(name.to_owned(), hash, by).await?;
         self.has_added.send_replace(true);
         Ok(made)
@@ -149,7 +154,7 @@ impl People {
         match password {
             Some(password) => {
                 judge_password(password, name)?;
-                new.password_hash = password::hash(password.to_owned()).await;
+                new.password_hash = self.hash(by, password).await?;
             }
             None => {
                 let (made, link) = self.new_link();
@@ -176,7 +181,7 @@ impl People {
         patch: UserPatch<'_>,
     ) -> Result<(), PeopleError> {
         let password = match patch.password {
-            Some(password) => Some(new_password(user, password, None).await?),
+            Some(password) => Some(self.new_password(by, user, password, None).await?),
             None => None,
         };
         let change = UserChange {
@@ -224,7 +229,7 @@ impl People {
     ) -> Result<User, PeopleError> {
         let user = self.user_of_link(token).await?;
         let by = Caller::user(&user.name, address, self.now());
-        let mut new = new_password(&user, password, None).await?;
+        let mut new = self.new_password(&by, &user, password, None).await?;
         new.by_link = Some(hash_of(token)); // others may have used it meanwhile
         match self.put_password(&by, &user, new).await {
             Err(PeopleError::Account(AccountError::DeadLink)) => Err(PeopleError::DeadLink),
@@ -240,7 +245,7 @@ impl People {
         password: &str,
         kept: Option<String>,
     ) -> Result<(), PeopleError> {
-        let new = new_password(user, password, kept).await?;
+        let new = self.new_password(by, user, password, kept).await?;
         self.put_password(by, user, new).await
     }
 
@@ -260,25 +265,70 @@ impl People {
             .await?)
     }
 
-    /// Whether `presented` is the password of `user`.
-    pub async fn knows_password(&self, user: &User, presented: &str) -> bool {
-        password::is_right(presented.to_owned(), user.password_hash.clone()).await
+    async fn new_password(
+        &self,
+        by: &Caller,
+        user: &User,
+        password: &str,
+        kept_session: Option<String>,
+    ) -> Result<NewPassword, PeopleError> {
+        judge_password(password, &user.name)?;
+        Ok(NewPassword {
+            hash: self.hash(by, password).await?,
+            kept_session,
+            by_link: None,
+        })
     }
 
-    /// The user of that name and password, if signing in is allowed. Takes as long for a name that does not
-    /// exist.
-    pub async fn authenticate(
+    /// The hash of a password that somebody may set.
+    async fn hash(&self, by: &Caller, password: &str) -> Result<String, Crowded> {
+        let place = self.hashes.known(by.actor.clone()).await?;
+        Ok(password::hash(place, password.to_owned()).await)
+    }
+
+    /// Whether `presented` is the password of `user`, who is signed in at `address`. A wrong one is a guess.
+    pub async fn knows_password<E>(
+        &self,
+        user: &User,
+        presented: &str,
+        address: Option<IpAddr>,
+    ) -> Result<bool, E>
+    where
+        E: From<StoreError> + From<TooOften> + From<Crowded>,
+    {
+        let place = self.hashes.known(Actor::User(user.name.clone())).await?;
+        let right = async {
+            let (presented, hash) = (presented.to_owned(), user.password_hash.clone());
+            let is_right = password::is_right(place, presented, hash).await;
+            Ok::<_, E>(is_right.then_some(()))
+        };
+        let right = self.guess(Some(&user.name), address, right).await?;
+        Ok(right.is_some())
+    }
+
+    /// The user of that name and password, if signing in is allowed; nobody is a guess. Takes as long for a name that
+    /// does not exist.
+    pub async fn authenticate<E>(
         &self,
         name: &str,
         presented: &str,
-    ) -> Result<Option<User>, StoreError> {
-        let user = self.accounts.find(name.to_owned()).await?;
-        let user = user.filter(|user| !user.password_hash.is_empty());
-        let hash = user
-            .as_ref()
-            .map_or(password::NOBODY, |user| &user.password_hash);
-        let is_right = password::is_right(presented.to_owned(), hash.to_owned()).await;
-        Ok(user.filter(|user| is_right && user.disabled_at.is_none()))
+        address: Option<IpAddr>,
+    ) -> Result<Option<User>, E>
+    where
+        E: From<StoreError> + From<TooOften> + From<Crowded>,
+    {
+        let place = self.place_to_guess::<E>(name, address).await?;
+        let known = async {
+            let user = self.accounts.find(name.to_owned()).await?;
+            let user = user.filter(|user| !user.password_hash.is_empty());
+            let hash = user
+                .as_ref()
+                .map_or(password::NOBODY, |user| &user.password_hash);
+            let (presented, hash) = (presented.to_owned(), hash.to_owned());
+            let is_right = password::is_right(place, presented, hash).await;
+            Ok::<_, E>(user.filter(|user| is_right && user.disabled_at.is_none()))
+        };
+        self.guess(Some(name), address, known).await
     }
 
     /// The time, by the clock that expires links.
@@ -290,19 +340,6 @@ impl People {
 /// The hash under which a random secret is stored, so that the secret cannot be read there.
 fn hash_of(secret: &Secret) -> String {
     sha256_hex(secret.reveal().as_bytes())
-}
-
-async fn new_password(
-    user: &User,
-    password: &str,
-    kept_session: Option<String>,
-) -> Result<NewPassword, PeopleError> {
-    judge_password(password, &user.name)?;
-    Ok(NewPassword {
-        hash: password::hash(password.to_owned()).await,
-        kept_session,
-        by_link: None,
-    })
 }
 
 fn judge_password(password: &str, name: &str) -> Result<(), PeopleError> {
@@ -328,6 +365,13 @@ mod tests {
     use super::*;
     use crate::model::registry::ResourceScope;
     use crate::store::Store;
+
+    impl People {
+        /// As many strangers as may wait to sign in, until it is dropped.
+        pub(crate) async fn crowd(&self) -> impl Sized {
+            self.hashes.crowd().await
+        }
+    }
 
     #[test]
     fn names_are_judged() {

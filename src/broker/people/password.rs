@@ -2,10 +2,12 @@
 
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use ipnet::IpNet;
 
 use crate::base::Entropy;
+use crate::base::places::{Places, TakenPlace, WaitingMax};
 use crate::broker::background::in_background;
+use crate::model::audit::Actor;
 
 /// The fewest characters of a password (docs/security.md B3).
 pub const CHARACTERS_MIN: usize = 8;
@@ -25,11 +27,76 @@ const LANES: u32 = 1;
 const SALT_BYTES: usize = 16;
 
 /// Hashes that run at once: bounds their memory, and leaves a small machine a core.
-static HASHES: Semaphore = Semaphore::const_new(2);
+const HASHES_MAX: usize = 2;
+
+/// Hashes for people who are not known, so that one place is always for those who are.
+const HASHES_OF_STRANGERS_MAX: usize = 1;
+
+/// Passwords of people who are known that may wait to be hashed, by who they are.
+const WAITING_MAX: WaitingMax = WaitingMax {
+    by_key: 16,
+    in_all: 256,
+};
+
+/// Passwords of anybody that may wait for the place of strangers, by network: they are through within seconds.
+const STRANGERS_WAITING_MAX: WaitingMax = WaitingMax {
+    by_key: 16,
+    in_all: 64,
+};
 
 /// Compared with when there is no such user, so that the response takes as long.
 pub(super) const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
      $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// So many passwords wait to be hashed that nobody else is let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many people sign in just now")]
+pub struct Crowded;
+
+/// The places to hash passwords in. Whoever is known waits for one stranger at most, however many there are. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct HashPlaces {
+    /// By who is known; the stranger whose turn it is has turns with them.
+    places: Places<Option<Actor>>,
+    strangers: Places<Option<IpNet>>,
+}
+
+/// A place to hash a password in.
+pub(super) struct HashPlace {
+    _place: TakenPlace<Option<Actor>>,
+    /// Passed on behind the other, so that the next stranger waits behind those who are known.
+    _of_strangers: Option<TakenPlace<Option<IpNet>>>,
+}
+
+impl Default for HashPlaces {
+    fn default() -> Self {
+        Self {
+            places: Places::of(HASHES_MAX),
+            strangers: Places::of(HASHES_OF_STRANGERS_MAX),
+        }
+    }
+}
+
+impl HashPlaces {
+    /// Waits for a place for somebody who is known.
+    pub(super) async fn known(&self, who: Actor) -> Result<HashPlace, Crowded> {
+        let place = self.places.take_within(WAITING_MAX, Some(who)).await;
+        Ok(HashPlace {
+            _place: place.ok_or(Crowded)?,
+            _of_strangers: None,
+        })
+    }
+
+    /// Waits for a place for anybody there.
+    pub(super) async fn stranger(&self, from: Option<IpNet>) -> Result<HashPlace, Crowded> {
+        let turn = self.strangers.take_within(STRANGERS_WAITING_MAX, from);
+        let of_strangers = turn.await.ok_or(Crowded)?;
+        Ok(HashPlace {
+            _place: self.places.take(None).await,
+            _of_strangers: Some(of_strangers),
+        })
+    }
+}
 
 /// Why `password` is not accepted for the user `name`.
 pub(super) fn problem(password: &str, name: &str) -> Option<String> {
@@ -47,7 +114,7 @@ pub(super) fn problem(password: &str, name: &str) -> Option<String> {
 }
 
 /// The PHC string of `password`.
-pub(super) async fn hash(password: String) -> String {
+pub(super) async fn hash(place: HashPlace, password: String) -> String {
     // The salt comes from the system even in a simulation.
     let mut salt = [0; SALT_BYTES];
     Entropy::Os.fill(&mut salt);
@@ -55,26 +122,21 @@ pub(super) async fn hash(password: String) -> String {
         let hash = argon2().hash_password_with_salt(password.as_bytes(), &salt);
         hash.expect("salt and parameters are in bounds").to_string()
     };
-    in_background(place().await, hash).await
+    in_background(place, hash).await
 }
 
 /// Whether `password` matches the PHC string `hash`.
-pub(super) async fn is_right(password: String, hash: String) -> bool {
+pub(super) async fn is_right(place: HashPlace, password: String, hash: String) -> bool {
     // No password is longer, so a longer one need not be hashed.
     if password.chars().count() > CHARACTERS_MAX {
         return false;
     }
-    in_background(place().await, move || {
+    in_background(place, move || {
         argon2()
             .verify_password(password.as_bytes(), hash.as_str())
             .is_ok()
     })
     .await
-}
-
-/// Waits for a place to hash in.
-async fn place() -> SemaphorePermit<'static> {
-    HASHES.acquire().await.expect("it is never closed")
 }
 
 fn argon2() -> Argon2<'static> {
@@ -85,17 +147,116 @@ fn argon2() -> Argon2<'static> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
+    use futures_util::poll;
+
     use super::*;
+
+    fn ann() -> Actor {
+        Actor::User("ann".to_owned())
+    }
+
+    fn network(number: usize) -> Option<IpNet> {
+        let text = format!("10.0.{number}.0/24");
+        Some(text.parse().expect("a network"))
+    }
+
+    impl HashPlaces {
+        /// A stranger who has a place, and as many who wait for it as may, each of a network of their own.
+        pub(in crate::broker::people) async fn crowd(&self) -> impl Sized {
+            let held = self.stranger(network(0)).await.expect("a place");
+            let waiting = (1..=STRANGERS_WAITING_MAX.in_all).map(|number| {
+                let places = self.clone();
+                Box::pin(async move { places.stranger(network(number)).await })
+            });
+            let mut waiting: Vec<_> = waiting.collect();
+            for each in &mut waiting {
+                assert!(poll!(each).is_pending());
+            }
+            (held, waiting)
+        }
+    }
+
+    #[tokio::test]
+    async fn strangers_leave_a_place_for_those_who_are_known_and_no_more_wait_than_may() {
+        let places = HashPlaces::default();
+        let crowd = places.crowd().await;
+        assert_eq!(places.stranger(None).await.err(), Some(Crowded));
+        let Poll::Ready(known) = poll!(Box::pin(places.known(ann()))) else {
+            panic!("a place that no stranger has");
+        };
+        let mut next = Box::pin(places.known(ann()));
+        assert!(poll!(&mut next).is_pending(), "two are hashed at once");
+        drop(known);
+        assert!(poll!(&mut next).is_ready());
+        drop(crowd);
+        assert!(places.stranger(None).await.is_ok(), "nobody waits any more");
+        assert_eq!((places.places.free(), places.strangers.free()), (2, 1));
+    }
+
+    #[tokio::test]
+    async fn those_who_are_known_take_turns_with_one_stranger() {
+        let places = HashPlaces::default();
+        let held = (places.known(ann()).await, places.known(ann()).await);
+        let own = (0..WAITING_MAX.by_key).map(|_| Box::pin(places.known(ann())));
+        let mut own: Vec<_> = own.collect();
+        for each in &mut own {
+            assert!(poll!(each).is_pending());
+        }
+        assert_eq!(places.known(ann()).await.err(), Some(Crowded));
+        let mut strangers = [1, 2].map(|number| Box::pin(places.stranger(network(number))));
+        for each in &mut strangers {
+            assert!(poll!(each).is_pending());
+        }
+        let mut bob = Box::pin(places.known(Actor::User("bob".to_owned())));
+        assert!(poll!(&mut bob).is_pending());
+        drop(held);
+        let Poll::Ready(anns) = poll!(&mut own[0]) else {
+            panic!("the first that waits");
+        };
+        let Poll::Ready(stranger) = poll!(&mut strangers[0]) else {
+            panic!("the one whose turn it is");
+        };
+        drop(anns);
+        let Poll::Ready(_bobs) = poll!(&mut bob) else {
+            panic!("behind one of each");
+        };
+        drop(stranger);
+        assert!(poll!(&mut strangers[1]).is_pending());
+        assert!(poll!(&mut own[1]).is_ready(), "before the next stranger");
+    }
+
+    #[tokio::test]
+    async fn networks_of_strangers_take_turns() {
+        let places = HashPlaces::default();
+        let held = places.stranger(network(1)).await;
+        let mut waiting = [1, 1, 2].map(|number| Box::pin(places.stranger(network(number))));
+        for each in &mut waiting {
+            assert!(poll!(each).is_pending(), "one place is for others");
+        }
+        drop(held);
+        assert!(poll!(&mut waiting[0]).is_ready());
+        assert!(poll!(&mut waiting[1]).is_pending());
+        assert!(poll!(&mut waiting[2]).is_ready(), "the other network");
+    }
 
     #[tokio::test]
     async fn a_password_belongs_to_its_hash_alone() {
-        let phc = hash("correct horse battery".to_owned()).await;
+        let places = HashPlaces::default();
+        let place = async || places.known(ann()).await.expect("a place");
+        let phc = hash(place().await, "correct horse battery".to_owned()).await;
         assert!(phc.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{phc}");
-        assert!(is_right("correct horse battery".to_owned(), phc.clone()).await);
-        assert!(!is_right("Correct horse battery".to_owned(), phc.clone()).await);
-        assert!(!is_right("x".repeat(CHARACTERS_MAX + 1), phc).await);
-        assert!(!is_right("anything".to_owned(), NOBODY.to_owned()).await);
-        assert!(!is_right("anything".to_owned(), "no PHC string".to_owned()).await);
+        for (password, stored, expected) in [
+            ("correct horse battery", &*phc, true),
+            ("Correct horse battery", &phc, false),
+            (&"x".repeat(CHARACTERS_MAX + 1), &phc, false),
+            ("anything", NOBODY, false),
+            ("anything", "no PHC string", false),
+        ] {
+            let right = is_right(place().await, password.to_owned(), stored.to_owned());
+            assert_eq!(right.await, expected, "{password}: {stored}");
+        }
     }
 
     #[test]

@@ -15,9 +15,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::throttle::network;
+use super::throttle::end_site;
 use crate::base::Timestamp;
-use crate::base::places::{Places, TakenPlace};
+use crate::base::places::{Places, TakenPlace, WaitingMax};
 use crate::base::seldom::SeldomLine;
 use crate::outbound::identity_provider::SignInSecrets;
 
@@ -36,8 +36,11 @@ const REJECTED_MAX: usize = 1_000;
 /// Codes that are exchanged at once, since anybody may come with one.
 const EXCHANGES_MAX: usize = 16;
 
-/// Codes of one network that may wait for that.
-const EXCHANGES_WAITING_MAX: usize = 16;
+/// Codes that may wait for that, by network.
+const EXCHANGES_WAITING_MAX: WaitingMax = WaitingMax {
+    by_key: 16,
+    in_all: 256,
+};
 
 /// The right to exchange a code, while it is held.
 pub type CodeExchange = TakenPlace<Option<IpNet>>;
@@ -103,13 +106,12 @@ impl SignIns {
         (is_same && age < LIFE && self.end(state)).then_some(attempt)
     }
 
-    /// Waits for the right to exchange a code, for which networks take turns; `None` where too many of one wait already.
+    /// Waits for the right to exchange a code, for which networks take turns; `None` where too many wait already.
     pub async fn exchange(&self, address: Option<IpAddr>) -> Option<CodeExchange> {
-        let network = address.map(network);
-        if self.exchanges.waiting(&network) >= EXCHANGES_WAITING_MAX {
-            return None;
-        }
-        Some(self.exchanges.take(network).await)
+        let from = address.map(end_site);
+        self.exchanges
+            .take_within(EXCHANGES_WAITING_MAX, from)
+            .await
     }
 
     /// Whether somebody who is rejected now was not within the last minutes: a page that stays open asks again and
@@ -161,6 +163,8 @@ impl SignIn {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
     use futures_util::poll;
 
     use super::*;
@@ -174,7 +178,7 @@ mod tests {
         for _ in 0..EXCHANGES_MAX {
             held.push(sign_ins.exchange(one).await.expect("a place"));
         }
-        let own = (0..EXCHANGES_WAITING_MAX).map(|_| Box::pin(sign_ins.exchange(one)));
+        let own = (0..EXCHANGES_WAITING_MAX.by_key).map(|_| Box::pin(sign_ins.exchange(one)));
         let mut waiting: Vec<_> = own.collect();
         for each in &mut waiting {
             assert!(poll!(each).is_pending());
@@ -186,6 +190,16 @@ mod tests {
         assert!(poll!(&mut honest).is_pending());
         held.truncate(EXCHANGES_MAX - 2);
         assert!(poll!(&mut honest).is_ready(), "behind one of the others");
+        let crowd = (0..=u8::MAX).map(|number| {
+            let from = IpAddr::from([10, 0, number, 1]);
+            Box::pin(sign_ins.exchange(Some(from)))
+        });
+        let mut crowd: Vec<_> = crowd.collect();
+        for each in &mut crowd {
+            drop(poll!(each));
+        }
+        let last = poll!(Box::pin(sign_ins.exchange(address("203.0.113.1"))));
+        assert!(matches!(last, Poll::Ready(None)), "too many networks");
     }
 
     #[test]

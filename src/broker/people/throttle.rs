@@ -6,13 +6,18 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::People;
+use super::password::{Crowded, HashPlace};
 use crate::base::sha256_hex;
+use crate::model::audit::Actor;
 use crate::store::StoreError;
 use crate::store::accounts::Guessers;
 
 /// Networks are counted, not addresses, because one guesser has many of them (docs/security.md B3).
 const IPV4_PREFIX: u8 = 24;
 const IPV6_PREFIX: u8 = 64;
+
+/// One customer may have all networks of IPv6 that this holds (RFC 6177).
+const IPV6_END_SITE_PREFIX: u8 = 48;
 
 /// Somebody has to wait for so long before the next guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +46,37 @@ impl People {
         Ok(found)
     }
 
-    /// How long somebody has to wait before a guess that names nobody and takes long. It counts once it was wrong
-    /// ([`People::guessed_wrong`]): many who come from one network at a time may all be right.
+    /// A place to hash the password in that somebody shows for the account. Those who have signed in to it from there
+    /// before need not wait for all the others, and nobody waits for a guess that is too early.
+    pub(super) async fn place_to_guess<E>(
+        &self,
+        account: &str,
+        address: Option<IpAddr>,
+    ) -> Result<HashPlace, E>
+    where
+        E: From<StoreError> + From<TooOften> + From<Crowded>,
+    {
+        if let Some(wait) = self.wait_before_guess(Some(account), address).await? {
+            return Err(wait.into());
+        }
+        let guessers = guessers(Some(account), address);
+        let place = if self.accounts.is_known_there(guessers).await? {
+            let who = Actor::User(account.to_lowercase());
+            self.hashes.known(who).await
+        } else {
+            self.hashes.stranger(address.map(end_site)).await
+        };
+        Ok(place?)
+    }
+
+    /// How long somebody has to wait before a guess that waits for something, and counts later. One that names nobody
+    /// counts once it was wrong ([`People::guessed_wrong`]): many who come from one network at a time may all be right.
     pub async fn wait_before_guess(
         &self,
+        account: Option<&str>,
         address: Option<IpAddr>,
     ) -> Result<Option<TooOften>, StoreError> {
-        let guessers = guessers(None, address);
+        let guessers = guessers(account, address);
         let wait = self.accounts.login_wait(guessers, self.now()).await?;
         Ok(wait.map(TooOften))
     }
@@ -86,12 +115,22 @@ fn guessers(account: Option<&str>, address: Option<IpAddr>) -> Guessers {
     }
 }
 
-/// The network that an address counts for.
-pub(super) fn network(address: IpAddr) -> IpNet {
+/// The network whose failures an address counts with.
+fn network(address: IpAddr) -> IpNet {
+    network_of(address, IPV6_PREFIX)
+}
+
+/// The networks that an address takes turns with, where guesses wait for what there is little of: all that one customer may
+/// have.
+pub(super) fn end_site(address: IpAddr) -> IpNet {
+    network_of(address, IPV6_END_SITE_PREFIX)
+}
+
+fn network_of(address: IpAddr, ipv6_prefix: u8) -> IpNet {
     let address = address.to_canonical();
     let prefix = match address {
         IpAddr::V4(_) => IPV4_PREFIX,
-        IpAddr::V6(_) => IPV6_PREFIX,
+        IpAddr::V6(_) => ipv6_prefix,
     };
     let network = IpNet::new(address, prefix);
     network.expect("the prefix fits the family").trunc()
@@ -110,12 +149,19 @@ mod tests {
     #[derive(Debug)]
     enum Refused {
         Wait(Duration),
+        Crowded,
         Store(StoreError),
     }
 
     impl From<TooOften> for Refused {
         fn from(TooOften(wait): TooOften) -> Self {
             Self::Wait(wait)
+        }
+    }
+
+    impl From<Crowded> for Refused {
+        fn from(Crowded: Crowded) -> Self {
+            Self::Crowded
         }
     }
 
@@ -147,7 +193,7 @@ mod tests {
             match self.guess(account, from, wrong).await {
                 Ok(_) => None,
                 Err(Refused::Wait(wait)) => Some(wait.as_secs()),
-                Err(Refused::Store(error)) => panic!("{error}"),
+                Err(other) => panic!("{other:?}"),
             }
         }
 
@@ -235,6 +281,45 @@ mod tests {
         for free in [true, true, true, true, true, false] {
             assert_eq!(throttle.fail("ann", office).await.is_none(), free);
         }
+    }
+
+    #[test]
+    fn all_networks_of_a_customer_take_turns_as_one() {
+        let site = |text: &str| end_site(text.parse().expect("an address"));
+        for (one, other, is_same) in [
+            ("192.0.2.1", "::ffff:192.0.2.200", true),
+            ("192.0.2.1", "192.0.3.1", false),
+            ("2001:db8:1::1", "2001:db8:1:ffff::1", true),
+            ("2001:db8:1::1", "2001:db8:2::1", false),
+        ] {
+            assert_eq!(site(one) == site(other), is_same, "{one} {other}");
+        }
+    }
+
+    #[tokio::test]
+    async fn strangers_keep_nobody_from_where_they_have_signed_in_and_who_is_sent_away_has_not_guessed()
+     {
+        let people = people().await;
+        let (office, elsewhere) = (address("192.0.2.1"), address("198.51.100.1"));
+        people.succeed("ann", office).await;
+        let crowd = people.crowd().await;
+        let sign_in = async |from| {
+            let user = people.authenticate::<Refused>("Ann", "a wrong guess", from);
+            user.await.map(|user| user.is_some())
+        };
+        for _ in 0..9 {
+            let sent_away = sign_in(elsewhere).await;
+            assert!(matches!(sent_away, Err(Refused::Crowded)), "{sent_away:?}");
+        }
+        for _ in 0..5 {
+            let wrong = sign_in(office).await;
+            assert!(matches!(wrong, Ok(false)), "{wrong:?}");
+        }
+        drop(crowd);
+        let early = sign_in(office).await;
+        assert!(matches!(early, Err(Refused::Wait(_))), "{early:?}");
+        let first = sign_in(elsewhere).await;
+        assert!(matches!(first, Ok(false)), "{first:?}");
     }
 
     #[tokio::test]

@@ -36,17 +36,20 @@ struct Counted<'a> {
 }
 
 impl Guessers {
-    fn counted(&self, tx: &Connection) -> Result<Counted<'_>, StoreError> {
-        let there = self.account_there.as_ref();
-        let is_known = match there {
-            Some(there) => tx
-                .prepare_cached("SELECT 1 FROM known_network WHERE hash = ?1")?
-                .exists([there])?,
-            None => false,
+    /// Tells whether somebody has signed in to the account from that network.
+    fn is_known(&self, tx: &Connection) -> Result<bool, StoreError> {
+        let Some(there) = &self.account_there else {
+            return Ok(false);
         };
+        let mut find = tx.prepare_cached("SELECT 1 FROM known_network WHERE hash = ?1")?;
+        Ok(find.exists([there])?)
+    }
+
+    fn counted(&self, tx: &Connection) -> Result<Counted<'_>, StoreError> {
+        let is_known = self.is_known(tx)?;
         Ok(Counted {
             account: if is_known {
-                there
+                self.account_there.as_ref()
             } else {
                 self.account.as_ref()
             },
@@ -66,6 +69,11 @@ impl Accounts {
         self.db
             .read(move |tx| wait(tx, &guessers.counted(tx)?, now))
             .await
+    }
+
+    /// Tells whether somebody has signed in to the account from that network lately.
+    pub async fn is_known_there(&self, guessers: Guessers) -> Result<bool, StoreError> {
+        self.db.read(move |tx| guessers.is_known(tx)).await
     }
 
     /// Counts a login attempt as failed until [`Accounts::clear_login_failures`] says otherwise, or returns

@@ -107,8 +107,12 @@ pub(super) async fn failures_to_sign_in_are_counted_bounded_and_forgotten(f: Fix
     }
     let from_there = || accounts.begin_login_attempt(there(), at(600));
     assert_eq!(from_there().await, Ok(None), "known there");
+    for (guessers, is_known) in [(there(), true), (account("ann"), false)] {
+        assert_eq!(accounts.is_known_there(guessers).await, Ok(is_known));
+    }
     let forget = async |until| f.store.accounts.delete_known_networks(at(until)).await;
     assert_eq!(forget(0).await, Ok(1));
+    assert_eq!(accounts.is_known_there(there()).await, Ok(false));
     assert_eq!(from_there().await, Ok(Some(Duration::from_secs(1))));
 }
 
