@@ -4,16 +4,19 @@
 //! whatever has one is whole. Until then the folder has a mark by which its appliance knows it again, and deletes it if
 //! it was killed meanwhile.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::aws::AmazonS3;
-use object_store::path::Path as BlobPath;
-use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::{DELIMITER, Path as BlobPath};
+use object_store::{ListResult, ObjectStoreExt, RetryConfig};
 
 use crate::base::Sha256;
 use crate::model::backup::{
@@ -39,6 +42,15 @@ const MANIFEST_BYTES_MAX: u64 = 65_536;
 
 /// Backups that are looked at, the newest ones: more than are ever kept.
 const LOOKED_AT_MAX: usize = 1_000;
+
+/// Objects of an unfinished backup that are deleted: many times what one has.
+const FILES_MAX: usize = 100;
+
+/// Names that one list goes through at most: more than all backups of many appliances have.
+const LISTED_MAX: usize = 100_000;
+
+/// Bytes of an object's name, as S3 has it.
+const KEY_BYTES_MAX: usize = 1_024;
 
 /// How long a list of what is there may take.
 const LIST_DEADLINE: Duration = Duration::from_secs(60);
@@ -262,6 +274,9 @@ impl BackupBucket {
         let Some(bytes) = found.map_err(|problem| format!("{path}: {problem}"))? else {
             return Ok(None);
         };
+        if bytes.len() as u64 > MANIFEST_BYTES_MAX {
+            return Err(format!("{path}: the answer is longer than was asked for"));
+        }
         let text = String::from_utf8(bytes.into());
         text.map(Some).map_err(|_| format!("{path}: it is no text"))
     }
@@ -296,17 +311,55 @@ impl BackupBucket {
 
     /// What may be backups, the newest first.
     async fn names(&self) -> Result<Vec<String>, String> {
-        let prefix = BlobPath::from(self.at.prefix.as_str());
-        let listed = self.store.list_with_delimiter(Some(&prefix));
-        let listed = tokio::time::timeout(LIST_DEADLINE, listed).await;
-        let listed = listed.map_err(|_| format!("{}: it has too much to be listed", self.at))?;
-        let listed = listed.map_err(|error| self.shown(&error))?;
-        let names = listed.common_prefixes.iter();
-        let names = names.filter_map(|path| path.filename().map(str::to_owned));
-        let mut names: Vec<String> = names.filter(|name| name.starts_with(NAME_PREFIX)).collect();
-        names.sort_unstable_by(|one, other| other.cmp(one)); // they begin with the moment
-        names.truncate(LOOKED_AT_MAX);
-        Ok(names)
+        let mut names = BTreeSet::new();
+        let beginning = BlobPath::from(format!("{}/{NAME_PREFIX}", self.at.prefix));
+        let each_page = |page: ListResult| {
+            for path in page.common_prefixes {
+                let name = path.filename().unwrap_or_default();
+                if name.starts_with(NAME_PREFIX) {
+                    names.insert(name.to_owned());
+                }
+                if names.len() > LOOKED_AT_MAX {
+                    names.pop_first(); // they begin with the moment
+                }
+            }
+            ControlFlow::Continue(())
+        };
+        self.list(beginning.as_ref(), each_page).await?;
+        Ok(names.into_iter().rev().collect())
+    }
+
+    /// Hands over what begins with `prefix`, to the next slash, page by page and so until it is enough. A service may have
+    /// pages without end.
+    async fn list(
+        &self,
+        prefix: &str,
+        mut each_page: impl FnMut(ListResult) -> ControlFlow<()>,
+    ) -> Result<(), String> {
+        let too_much = || format!("{}: it has too much to be listed", self.at);
+        let mut options = PaginatedListOptions {
+            delimiter: Some(DELIMITER.into()),
+            ..PaginatedListOptions::default()
+        };
+        let listing = async {
+            let mut listed = 0;
+            while listed < LISTED_MAX {
+                let page = self.store.list_paginated(Some(prefix), options.clone());
+                let mut page = page.await.map_err(|error| self.shown(&error))?;
+                let (objects, folders) =
+                    (&mut page.result.objects, &mut page.result.common_prefixes);
+                listed += 1 + objects.len() + folders.len();
+                objects.retain(|object| object.location.as_ref().len() <= KEY_BYTES_MAX);
+                folders.retain(|folder| folder.as_ref().len() <= KEY_BYTES_MAX);
+                options.page_token = page.page_token;
+                if each_page(page.result).is_break() || options.page_token.is_none() {
+                    return Ok(());
+                }
+            }
+            Err(too_much())
+        };
+        let listing = tokio::time::timeout(LIST_DEADLINE, listing);
+        listing.await.unwrap_or_else(|_| Err(too_much()))
     }
 
     /// The manifest first, so that no backup is ever found with only a part of its files.
@@ -328,19 +381,26 @@ impl BackupBucket {
     }
 
     async fn delete_unfinished(&self, name: &str, database_id: &str) -> Result<(), String> {
-        let folder = self.path(name, "");
-        let listed = self.store.list_with_delimiter(Some(&folder));
-        let listed = self.in_time(listed).await?.objects;
+        let folder = format!("{}{DELIMITER}", self.path(name, ""));
+        let mut objects = Vec::new();
+        let each_page = |page: ListResult| {
+            let paths = page.objects.into_iter().map(|object| object.location);
+            objects.extend(paths.take(FILES_MAX + 1 - objects.len()));
+            if objects.len() > FILES_MAX {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        self.list(&folder, each_page).await?;
         let mark = self.path(name, &mark_of(database_id));
-        if listed.iter().all(|object| object.location != mark) {
+        if objects.len() > FILES_MAX || !objects.contains(&mark) {
             return Ok(()); // somebody else's, or whole
         }
-        let manifest = self.path(name, MANIFEST_FILE);
-        if listed.iter().any(|object| object.location == manifest) {
+        if objects.contains(&self.path(name, MANIFEST_FILE)) {
             return self.delete_object(&mark).await; // it was whole when the process ended
         }
-        for object in listed.iter().filter(|object| object.location != mark) {
-            self.delete_object(&object.location).await?;
+        for path in objects.iter().filter(|path| **path != mark) {
+            self.delete_object(path).await?;
         }
         self.delete_object(&mark).await
     }
@@ -401,5 +461,96 @@ async fn read_part(mut file: File, bytes: u64) -> Result<(File, Bytes), String> 
     match read.map_err(|error| error.to_string())? {
         (file, part) if part.len() as u64 == bytes => Ok((file, part)),
         _ => Err("the backup changed while it was uploaded".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::access::Secret;
+    use crate::outbound::test_support::Receiver;
+
+    fn bucket_of(service: &Arc<Receiver>) -> BackupBucket {
+        let account = S3Account {
+            endpoint: None,
+            region: "eu-north-1".to_owned(),
+            access_key_id: "AKIDEXAMPLE".to_owned(),
+            secret_access_key: Secret::new("secret"),
+        };
+        let at = BucketPath {
+            bucket: "backups".to_owned(),
+            prefix: "site/one".to_owned(),
+        };
+        let outbound = service.outbound().with_backups(Some(account));
+        outbound.backup_bucket(&at).expect("a bucket")
+    }
+
+    /// A bucket of a service that answers every request with this page of a list.
+    fn listing(entries: &str, next: &str) -> (Arc<Receiver>, BackupBucket) {
+        let page = format!("<ListBucketResult>{next}{entries}</ListBucketResult>");
+        let service = Receiver::answering(200, "content-type: application/xml", &page);
+        let bucket = bucket_of(&service);
+        (service, bucket)
+    }
+
+    fn folder(name: &str) -> String {
+        format!("<CommonPrefixes><Prefix>site/one/{name}/</Prefix></CommonPrefixes>")
+    }
+
+    fn object(name: &str) -> String {
+        format!(
+            "<Contents><Key>site/one/everpost-1/{name}</Key><Size>1</Size>\
+             <LastModified>2026-11-24T18:50:12.138Z</LastModified></Contents>"
+        )
+    }
+
+    #[tokio::test]
+    async fn a_list_without_an_end_is_left_and_the_newest_names_are_kept() {
+        let entries: String = (0..9_999)
+            .map(|number| folder(&format!("everpost-{number}")))
+            .collect();
+        let (service, bucket) = listing(
+            &entries,
+            "<NextContinuationToken>more</NextContinuationToken>",
+        );
+        let found = bucket.names().await;
+        let problem = "s3://backups/site/one: it has too much to be listed";
+        assert_eq!(found, Err(problem.to_owned()));
+        assert_eq!(service.seen.lock().unwrap().len(), 10);
+
+        let named = |number: usize| format!("everpost-{number:04}");
+        let mut entries: String = (0..1_500).map(|number| folder(&named(number))).collect();
+        entries += &folder("others");
+        entries += &folder(&format!("everpost-{}", "9".repeat(KEY_BYTES_MAX)));
+        let (service, bucket) = listing(&entries, "");
+        let names = bucket.names().await.expect("names");
+        assert_eq!(names.len(), LOOKED_AT_MAX);
+        assert_eq!((&names[0], &names[999]), (&named(1_499), &named(500)));
+        let asked = service.only_request();
+        assert!(asked.contains("prefix=site%2Fone%2Feverpost-"), "{asked}");
+    }
+
+    #[tokio::test]
+    async fn a_manifest_is_no_longer_than_what_was_asked_for() {
+        for (bytes, is_read) in [(65_536, true), (65_537, false)] {
+            let head = format!("content-length: {bytes}\ncontent-range: bytes 0-65535/{bytes}");
+            let service = Receiver::answering(206, &head, &"x".repeat(bytes));
+            let read = bucket_of(&service).manifest("everpost-1").await;
+            assert_eq!(read.is_ok(), is_read, "{bytes}: {:?}", read.err());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_folder_with_more_than_a_backup_is_left_alone() {
+        for (files, deleted) in [(FILES_MAX, FILES_MAX), (FILES_MAX + 1, 0)] {
+            let mut entries = object("id.unfinished");
+            entries.extend((1..files).map(|number| object(&number.to_string())));
+            let (service, bucket) = listing(&entries, "");
+            let done = bucket.delete_unfinished("everpost-1", "id").await;
+            assert_eq!(done, Ok(()));
+            let seen = service.seen.lock().unwrap();
+            let deletions = seen.iter().filter(|request| request.starts_with("DELETE "));
+            assert_eq!(deletions.count(), deleted, "{files}");
+        }
     }
 }
