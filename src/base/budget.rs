@@ -4,8 +4,14 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+
+use crate::base::stopwatch::Stopwatch;
+
+/// How long the next one waits after an account was asked to close. Most go at once; one that does not keeps nobody waiting.
+const CLOSING_WAIT: Duration = Duration::from_millis(100);
 
 /// Bytes that all may keep together. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -18,7 +24,7 @@ struct BudgetState {
     /// Accounts that can be closed to make room.
     closable: Mutex<Vec<Weak<AccountState>>>,
     /// The one that was told to close last.
-    closing: Mutex<Weak<AccountState>>,
+    closing: Mutex<Option<Closing>>,
 }
 
 /// The bytes that several accounts keep together, such as those of one address.
@@ -48,6 +54,20 @@ struct AccountState {
     stays: AtomicBool,
     /// Made when somebody first asks for it: most accounts are those of single requests, which never close.
     close: OnceLock<CancellationToken>,
+}
+
+/// An account that was asked to close.
+#[derive(Debug)]
+struct Closing {
+    account: Weak<AccountState>,
+    asked: Stopwatch,
+}
+
+impl Closing {
+    /// Returns whether its room is about to come.
+    fn is_awaited(&self) -> bool {
+        self.account.strong_count() > 0 && self.asked.took() < CLOSING_WAIT
+    }
 }
 
 /// Bytes that were taken, until it is dropped.
@@ -116,10 +136,10 @@ impl Budget {
 
 impl BudgetState {
     /// Asks the largest account of the largest group to close, a stranger's if there are any, unless `asking` is no smaller or
-    /// one is closing already. Strangers have to go for who is known even if they are smaller.
+    /// one is about to go that was asked before. Strangers have to go for who is known even if they are smaller.
     fn make_room(&self, asking: &AccountState, bytes: usize) {
         let mut closing = self.closing.lock().unwrap();
-        if closing.strong_count() > 0 {
+        if closing.as_ref().is_some_and(Closing::is_awaited) {
             return;
         }
         let is_known = asking.is_known();
@@ -129,7 +149,8 @@ impl BudgetState {
             let mut closable = self.closable.lock().unwrap();
             closable.retain(|each| each.strong_count() > 0);
             let all = closable.iter().filter_map(Weak::upgrade);
-            let listening = all.filter(|each| !each.stays.load(Ordering::Relaxed));
+            let listening =
+                all.filter(|each| !each.stays.load(Ordering::Relaxed) && !each.is_asked());
             listening.max_by_key(|each| {
                 let goes_first = is_strangers_turn && each.is_strangers();
                 (goes_first, each.taken_by_group(), each.taken())
@@ -139,7 +160,10 @@ impl BudgetState {
             && (largest.taken() > asking.taken()
                 || (is_known && is_strangers_turn && largest.is_strangers()))
         {
-            *closing = Arc::downgrade(&largest);
+            *closing = Some(Closing {
+                account: Arc::downgrade(&largest),
+                asked: Stopwatch::begin(),
+            });
             largest.close.get_or_init(CancellationToken::new).cancel();
         }
     }
@@ -168,6 +192,12 @@ impl<K: Eq + Hash> MemoryGroups<K> {
 }
 
 impl AccountState {
+    fn is_asked(&self) -> bool {
+        self.close
+            .get()
+            .is_some_and(CancellationToken::is_cancelled)
+    }
+
     fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -455,6 +485,25 @@ mod tests {
         upgraded.stay();
         assert!(account().take(90).is_err());
         assert!(other.asked_to_close().is_cancelled());
+    }
+
+    #[test]
+    fn who_was_asked_and_does_not_go_keeps_nobody_from_closing() {
+        let budget = Budget::of(100);
+        let account = || budget.closable_account([None, None], 100);
+        let is_closing = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
+        let (stuck, other) = (account(), account());
+        let _kept = (stuck.take(40), other.take(30));
+        assert!(account().take(90).is_err());
+        assert!(is_closing(&stuck));
+        assert!(account().take(90).is_err());
+        assert!(!is_closing(&other), "that room is about to come");
+        let asked = Stopwatch::begun_before(CLOSING_WAIT);
+        let mut closing = budget.0.closing.lock().unwrap();
+        closing.as_mut().expect("one").asked = asked;
+        drop(closing);
+        assert!(account().take(90).is_err());
+        assert!(is_closing(&other));
     }
 
     #[test]

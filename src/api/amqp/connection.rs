@@ -79,7 +79,8 @@ pub(super) struct Connection {
     started_at: Timestamp,
     received_at: Timestamp,
     sent_at: Timestamp,
-    closing_at: Timestamp,
+    /// When it was closed from here.
+    closing_at: Option<Timestamp>,
     /// How often the peer wants to hear something.
     heartbeat: Option<Duration>,
     /// The peer looks for a missing entity in the answer to its token.
@@ -105,7 +106,7 @@ impl Connection {
             started_at: now,
             received_at: now,
             sent_at: now,
-            closing_at: now,
+            closing_at: None,
             heartbeat: None,
             reads_missing_from_tokens: false,
         }
@@ -169,6 +170,11 @@ impl Connection {
         let cost = self.steps_owed / OF_ONE;
         self.steps_owed %= OF_ONE;
         cost
+    }
+
+    /// Returns when it was closed from here, if it was.
+    pub(super) fn closing_at(&self) -> Option<Timestamp> {
+        self.closing_at
     }
 
     /// Returns whether messages of the peer are not answered yet.
@@ -240,7 +246,7 @@ impl Connection {
             | Phase::Authenticating
             | Phase::AmqpHeader
             | Phase::Opening => self.started_at + HANDSHAKE_DEADLINE,
-            Phase::Closing => self.closing_at + CLOSE_DEADLINE,
+            Phase::Closing => self.closing_at.unwrap_or(self.started_at) + CLOSE_DEADLINE,
             Phase::Open | Phase::Closed => {
                 let silence = self.received_at + 2 * IDLE_TIMEOUT;
                 let heartbeat = self.heartbeat.map(|every| self.sent_at + every);
@@ -417,13 +423,13 @@ impl Connection {
 
     /// Closes the connection for the reason `error`.
     pub(super) fn close(&mut self, error: AmqpError, now: Timestamp) {
+        self.closing_at.get_or_insert(now);
         match self.phase {
             Phase::Open => {
                 let close = Performative::Close(Some(error));
                 self.frames.send(0, &close);
                 self.end_sessions();
                 self.phase = Phase::Closing;
-                self.closing_at = now;
             }
             Phase::Opening => {
                 // An error can only be told on an open connection.

@@ -365,11 +365,18 @@ impl Shell<'_> {
     /// How long until something is due.
     fn deadline(&self, is_writing: bool) -> Duration {
         let expiry = self.next_expiry();
-        let written = is_writing.then(|| self.written_at + WRITE_DEADLINE);
+        let written = is_writing.then(|| self.write_deadline());
         let all = [self.token_deadline, expiry, written];
         let others = all.into_iter().flatten();
         let first = others.fold(self.connection.deadline(), Timestamp::min);
         first.since(self.now()) + Duration::from_millis(1)
+    }
+
+    /// Returns until when the peer has to take something. One that is closed has little time for all that is left.
+    fn write_deadline(&self) -> Timestamp {
+        let next = self.written_at + WRITE_DEADLINE;
+        let closing_at = self.connection.closing_at();
+        closing_at.map_or(next, |at| next.min(at + CLOSE_DEADLINE))
     }
 
     fn tick(&mut self, is_writing: bool) -> io::Result<()> {
@@ -382,7 +389,7 @@ impl Shell<'_> {
         for late in self.transactions.tick(now) {
             self.roll_back(late);
         }
-        if is_writing && now >= self.written_at + WRITE_DEADLINE {
+        if is_writing && now >= self.write_deadline() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let has_expired = self.next_expiry().is_some_and(|at| now >= at);
