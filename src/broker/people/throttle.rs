@@ -193,7 +193,8 @@ mod tests {
             match self.guess(account, from, wrong).await {
                 Ok(_) => None,
                 Err(Refused::Wait(wait)) => Some(wait.as_secs()),
-                Err(other) => panic!("{other:?}"),
+                Err(Refused::Crowded) => panic!("nobody waits"),
+                Err(Refused::Store(error)) => panic!("{error}"),
             }
         }
 
