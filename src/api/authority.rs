@@ -294,9 +294,13 @@ impl Authority {
             + self.proof.key.len()
     }
 
-    /// The hash of the key that it was made with.
-    pub(in crate::api) fn key(&self) -> &str {
-        &self.proof.key
+    /// Who is meant by it where memory is shared: whoever has one of the keys of a queue or topic can have more of them, so
+    /// these stand together; each key of all is by itself.
+    pub(in crate::api) fn holder(&self) -> String {
+        match &self.scope {
+            AuthorityScope::Namespace => self.proof.key.clone(),
+            AuthorityScope::Entity(name) => format!("{}/", name.as_str().to_lowercase()),
+        }
     }
 
     /// Returns whether it has not expired.
@@ -504,7 +508,7 @@ fn entity_of<'a>(registry: &'a Registry, resource: &TokenResource) -> Option<&'a
 mod tests {
     use super::{
         Actor, Authority, AuthorityScope, Duration, Grant, Rights, SIGNATURE_MAX, Secret,
-        ShownSignature, Timestamp, TokenResource,
+        ShownSignature, Timestamp, TokenResource, TopicName,
     };
     use crate::wire::service_bus::sas::sign;
 
@@ -536,5 +540,27 @@ mod tests {
             let ends_at = verified.map(|verified| verified.authority.expires_at());
             assert_eq!(ends_at, Ok(Some(expected)), "{until}");
         }
+    }
+
+    #[test]
+    fn the_keys_of_an_entity_share_and_those_of_all_do_not() {
+        let holder = |scope: &AuthorityScope, key: &str| {
+            let grant = Grant {
+                keys: Vec::new(),
+                rights: Rights::ALL,
+                scope: scope.clone(),
+                actor: Actor::ManagementToken,
+            };
+            let key = Secret::new(key);
+            grant
+                .authority("rule", &key, TokenResource::default(), None)
+                .holder()
+        };
+        let entity = |name: &str| AuthorityScope::Entity(TopicName::parse(name).expect("a name"));
+        let (jobs, all) = (entity("jobs"), AuthorityScope::Namespace);
+        assert_eq!(holder(&jobs, "a"), holder(&entity("Jobs"), "b"));
+        assert_ne!(holder(&jobs, "a"), holder(&entity("others"), "a"));
+        assert_ne!(holder(&all, "a"), holder(&all, "b"));
+        assert_ne!(holder(&all, "a"), holder(&jobs, "a"));
     }
 }

@@ -118,7 +118,7 @@ impl Memory {
 
     /// The account of a connection whose client has shown a key.
     pub(in crate::api) fn client(&self, by: &Authority) -> MemoryAccount {
-        let group = self.0.keys.of(by.key().to_owned());
+        let group = self.0.keys.of(by.holder());
         let clients = &self.0.clients;
         clients.closable_account([Some(group), None], CLIENT_BYTES_MAX)
     }

@@ -36,6 +36,26 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// Who is meant by it where something is shared: whoever has one of the keys of a queue or topic can have more of them, so the
+    /// rules of that stand together.
+    #[must_use]
+    pub fn holder(&self) -> Self {
+        match self {
+            Self::AccessRule(rule) => {
+                let entity = rule
+                    .rfind('/')
+                    .map_or(rule.as_str(), |slash| &rule[..=slash]);
+                Self::AccessRule(entity.to_owned())
+            }
+            Self::User(_)
+            | Self::ApiToken(_)
+            | Self::ManagementToken
+            | Self::CommandLine
+            | Self::Provisioning(_)
+            | Self::Appliance => self.clone(),
+        }
+    }
+
     /// The word for the kind, as it is stored and shown.
     pub fn kind(&self) -> &'static str {
         match self {

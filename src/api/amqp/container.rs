@@ -202,6 +202,9 @@ pub trait OutgoingLink: Send + Sync {
     /// Waits until something can be taken. May be dropped while it waits. An error ends the link.
     async fn arrival(&self) -> Result<(), AmqpError>;
 
+    /// Returns the bytes that up to `limit` messages may have.
+    fn bytes_max(&self, limit: usize) -> usize;
+
     /// Locks up to `limit` messages; none if somebody was quicker. Runs to its end even if the client is gone.
     /// An error ends the link.
     async fn take(&self, limit: usize) -> Result<Vec<OutgoingMessage>, AmqpError>;

@@ -16,7 +16,9 @@ use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Caller;
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::lease::{Disposition, LockChange, LockError, LockToken};
-use crate::model::limits::{RECEIVE_WAIT_MAX, RECEIVER_PROPERTY_BYTES_MAX, SESSION_WAIT};
+use crate::model::limits::{
+    LOCK_BYTES_MAX, RECEIVE_WAIT_MAX, RECEIVER_PROPERTY_BYTES_MAX, SESSION_WAIT,
+};
 use crate::model::session::{HeldSession, SessionError};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::message::encoded;
@@ -116,6 +118,10 @@ impl OutgoingLink for ReceiverLink {
         let session = self.session.as_ref();
         let due = self.receiver.await_due(&self.by.actor, session, in_vain);
         Ok(due.await?)
+    }
+
+    fn bytes_max(&self, limit: usize) -> usize {
+        self.receiver.locked_bytes_max(limit).min(LOCK_BYTES_MAX)
     }
 
     async fn take(&self, limit: usize) -> Result<Vec<OutgoingMessage>, AmqpError> {

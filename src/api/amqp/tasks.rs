@@ -449,6 +449,23 @@ async fn memory_within(account: &MemoryAccount, bytes: usize) -> Option<TakenByt
     taken.await.ok()
 }
 
+/// Waits until there is memory for as many messages as are wanted, or for one: whoever has little gets one after the other. It is
+/// that of as many bytes as can come, until it is known how many there are. Returns with it how many messages it is for.
+pub(super) async fn memory_to_take(
+    account: &MemoryAccount,
+    wanted: usize,
+    bytes_max: impl Fn(usize) -> usize,
+) -> (TakenBytes, usize) {
+    loop {
+        let of_all = bytes_max(wanted);
+        let limit = if account.has_room(of_all) { wanted } else { 1 };
+        if let Ok(taken) = account.take(bytes_max(limit).min(of_all)) {
+            return (taken, limit);
+        }
+        tokio::time::sleep(MEMORY_CHECK).await;
+    }
+}
+
 /// Waits until there is memory for so many bytes.
 async fn memory_of(account: &MemoryAccount, bytes: usize) -> TakenBytes {
     loop {
@@ -770,15 +787,16 @@ impl HandingOut {
         let take = async move {
             let turn = async {
                 let permit = takes.acquire().await;
-                // As many bytes as can come, until it is known how many there are.
-                (permit, memory_of(&account, LOCK_BYTES_MAX).await)
+                let bytes_max = |limit| receiver.bytes_max(limit);
+                (permit, memory_to_take(&account, limit, bytes_max).await)
             };
             // Whoever is gone waits for no others, which may wait for what the peer has still to send.
-            let Some((Ok(_permit), mut memory)) = gone.run_until_cancelled(turn).await else {
+            let taking = gone.run_until_cancelled(turn).await;
+            let Some((Ok(_permit), (mut memory, most))) = taking else {
                 return Ok(HandedOut::default());
             };
             let locked_until = clock.now() + receiver.lock_duration();
-            let taken = receiver.take(limit).await?;
+            let taken = receiver.take(most).await?;
             memory.resize_anyway(taken.iter().map(|each| each.message.len()).sum());
             if taken.is_empty() {
                 return Ok(HandedOut::default());

@@ -163,10 +163,10 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Nobody takes all places: a key may have more of them only while it has fewer than are left. The first receiver of
-    /// a queue is let in, however many wait at others.
+    /// Nobody takes all places: a key, or those of an entity together, may have more of them only while it has fewer than are
+    /// left. The first receiver of a queue is let in, however many wait at others.
     fn wait_at(&self, awaited: Awaited, by: &Actor) -> Result<Waiter<'_>, MessagingError> {
-        let key = self.keys.of(by.clone());
+        let key = self.keys.of(by.holder());
         let account = self.memory.account([Some(key), None], usize::MAX);
         let mut memory = account.nothing();
         let mut waiting = self.waiting.lock().unwrap();
@@ -283,6 +283,9 @@ mod tests {
             .collect();
         assert!(firsts.iter().all(Result::is_ok));
         drop((first, others, rest, firsts));
+        let of_entity = all_by("jobs/one", 1);
+        assert!(all_by("jobs/two", 1).is_empty(), "another rule of the same");
+        drop(of_entity);
         assert!(arrivals.waiting.lock().unwrap().is_empty());
         assert_eq!(arrivals.memory.taken(), 0);
     }

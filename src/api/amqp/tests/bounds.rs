@@ -8,7 +8,9 @@ use super::super::limits::{
     CLOSE_DEADLINE, CONNECTION_BYTES, FRAME_STEPS_MAX, HANDLE_MAX, INCOMING_WINDOW, LINK_STEPS,
     LINKS_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
 };
+use super::super::tasks::memory_to_take;
 use super::*;
+use crate::base::budget::Budget;
 use crate::wire::amqp::condition::{
     AmqpError, DECODE_ERROR, FRAMING_ERROR, HANDLE_IN_USE, ILLEGAL_STATE, INVALID_FIELD,
     LINK_STOLEN, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE,
@@ -754,4 +756,20 @@ proptest! {
         peer.connection.receive(&protocol.header(), NOW);
         peer.connection.receive(&bytes, NOW);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_little_memory_is_handed_one_message_after_the_other() {
+    // Nobody has more than half.
+    let account = Budget::of(2_048).account([None, None], usize::MAX);
+    let bytes_max = |limit: usize| if limit > 1 { 1_000 } else { 100 };
+    let (all, limit) = memory_to_take(&account, 7, bytes_max).await;
+    assert_eq!((all.bytes(), limit), (1_000, 7));
+    let waiting = memory_to_take(&account, 7, bytes_max);
+    let (one, ()) = tokio::join!(waiting, async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(all);
+        std::mem::forget(account.take(900).expect("memory of somebody else"));
+    });
+    assert_eq!((one.0.bytes(), one.1), (100, 1));
 }

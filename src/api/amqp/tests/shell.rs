@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::super::limits::{
-    ANSWERING_BYTES, CONNECTION_BYTES, DELIVERY_BYTES, ENDING_TASKS_MAX, FRAME_STEPS_MAX,
-    LINK_STEPS, LINK_TASK_BYTES, REQUESTS_AT_ONCE_MAX, SESSION_BYTES, WAITING_REQUEST_BYTES,
+    ANSWERING_BYTES, CLOSE_DEADLINE, CONNECTION_BYTES, DELIVERY_BYTES, ENDING_TASKS_MAX,
+    FRAME_STEPS_MAX, LINK_STEPS, LINK_TASK_BYTES, REQUESTS_AT_ONCE_MAX, SESSION_BYTES,
+    WAITING_REQUEST_BYTES,
 };
 use super::*;
 use crate::api::amqp::entities::{signature, unproven};
@@ -31,6 +32,7 @@ use crate::api::memory::Memory;
 use crate::base::Clock;
 use crate::model::access::Secret;
 use crate::model::audit::Actor;
+use crate::model::limits::LOCK_BYTES_MAX;
 use crate::model::session::HeldSession;
 use crate::model::shared_access::Rights;
 use crate::wire::amqp::AmqpError;
@@ -261,6 +263,14 @@ impl OutgoingLink for Fake {
             self.0.arrived.notified().await;
         }
         Ok(())
+    }
+
+    fn bytes_max(&self, limit: usize) -> usize {
+        if limit > 1 {
+            LOCK_BYTES_MAX
+        } else {
+            64 * 1_024
+        }
     }
 
     async fn take(&self, limit: usize) -> Result<Vec<OutgoingMessage>, AmqpError> {
@@ -511,6 +521,22 @@ async fn messages_are_removed_once_they_are_written() {
         .map(|each| (*each, Outcome::Complete))
         .collect();
     assert_eq!(client.settled(), removed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_takes_nothing_is_gone_soon_after_it_was_closed() {
+    let client = removing(&tokens(100)).await;
+    // It reads no more.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    client.stop.cancel();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(
+        !client.serving.is_finished(),
+        "what it is told may still be taken"
+    );
+    client.state.clock.advance(CLOSE_DEADLINE);
+    tokio::time::sleep(CLOSE_DEADLINE + Duration::from_millis(1)).await;
+    assert!(client.serving.is_finished());
 }
 
 #[tokio::test(start_paused = true)]
