@@ -526,6 +526,7 @@ async fn dead_letters_of_a_deleted_subscription_go_with_it_and_by_their_age_from
     grid.pass(hour * 2);
     grid.broker.retain().await.expect("a round");
     assert_eq!(listed(&grid, events).await, 0);
+    grid.leave();
 }
 
 /// The queue `jobs`.
