@@ -14,7 +14,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::lists::List;
 use crate::api::manage::people::{UserPutBody, read};
-use crate::broker::{ManageError, event_subscription};
+use crate::broker::event_subscription;
 use crate::model::alert::StoredAlertChannel;
 use crate::model::audit::{Change, Target, TargetKind};
 use crate::model::destination::Destination;
@@ -644,7 +644,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Rejects forwarding to what is no queue or topic, unless it was like that before, and to itself.
+    /// Rejects forwarding to what is no queue or topic, unless it was like that before.
     fn check_forwards(
         &self,
         name: &TopicName,
@@ -661,13 +661,8 @@ impl Planner<'_> {
                 before.is_some_and(|before| before.references().any(|each| each == reference));
             let mut kinds = [TargetKind::Queue, TargetKind::ServiceBusTopic].into_iter();
             let is_there = kinds.any(|kind| self.exists(&kind.named(queue)));
-            let path = format!("properties.{property}");
-            if queue.key() == name.key() {
-                let to = queue.clone();
-                let problem = ManageError::ForwardToItself { property, to }.to_string();
-                return Err(InvalidResource::of(&path, problem));
-            }
-            if !is_kept && !is_there {
+            if !is_kept && !is_there && queue.key() != name.key() {
+                let path = format!("properties.{property}");
                 let problem =
                     format!("{queue} is no queue or Service Bus topic, here or in the files");
                 return Err(InvalidResource::of(&path, problem));

@@ -102,14 +102,6 @@ pub enum ManageError {
         property: &'static str,
         to: TopicName,
     },
-    /// In the words of Azure's clients.
-    #[error(
-        "Entity cannot have auto-forwarding policy to itself: {to} would get its own messages again"
-    )]
-    ForwardToItself {
-        property: &'static str,
-        to: TopicName,
-    },
     /// What is missing.
     #[error("{0} for events to go to; create it first")]
     NoDestination(String),
@@ -222,7 +214,6 @@ impl ManageError {
             | Self::InputSchemaFixed
             | Self::PropertyFixed { .. }
             | Self::NoForwardTarget { .. }
-            | Self::ForwardToItself { .. }
             | Self::NoDestination(_)
             | Self::ForwardInstead(_)
             | Self::RuleTooLarge(_)

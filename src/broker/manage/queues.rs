@@ -40,22 +40,15 @@ impl Put {
     }
 }
 
-/// Rejects forwarding to what is no queue or topic, and of a queue or subscription to itself or its topic, as Azure's clients
-/// do. Circles of several are allowed: they end after some hops.
+/// Rejects forwarding to what is no queue or topic. To itself is allowed, as in Azure: it ends after some hops.
 pub(super) fn check_targets(
     registry: &Registry,
     name: &TopicName,
     rules: &ReceiveRules,
 ) -> Result<(), ManageError> {
     for EntityReference { property, to } in rules.references() {
-        if to.key() == name.key() {
-            return Err(ManageError::ForwardToItself {
-                property,
-                to: to.clone(),
-            });
-        }
         let topic = registry.topic(to);
-        if !topic.is_some_and(|topic| topic.topic.kind.takes_messages()) {
+        if to.key() != name.key() && !topic.is_some_and(|topic| topic.topic.kind.takes_messages()) {
             return Err(ManageError::NoForwardTarget {
                 property,
                 to: to.clone(),

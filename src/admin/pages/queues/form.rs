@@ -217,9 +217,7 @@ impl QueueForm {
 }
 
 fn at_field(error: ManageError) -> PageError {
-    let (ManageError::NoForwardTarget { property, .. }
-    | ManageError::ForwardToItself { property, .. }) = &error
-    else {
+    let ManageError::NoForwardTarget { property, .. } = &error else {
         return error.into();
     };
     Refusal::of(property, sentence(&error.to_string())).into()
