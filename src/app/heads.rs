@@ -3,8 +3,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use tokio::task::coop;
 
 use crate::base::budget::{NothingLeft, TakenBytes};
 use crate::base::watched_stream::{StreamWatch, WatchedStream};
@@ -32,22 +34,29 @@ pub(super) struct Buffers {
     pub(super) http2: HeadBytes,
 }
 
+/// Bytes of frames that each request may bring besides its head: what is said of windows, and pings.
+const REQUEST_FRAMES_BYTES: usize = 64 * 1_024;
+
+/// Bytes that cost a part of a task's budget, of which there are 128; then others have their turn. A read may bring thousands
+/// of frames.
+const TURN_BYTES: usize = 1_024;
+
 /// Says what has come of requests since it was last asked.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    has_head: AtomicBool,
-    has_body: AtomicBool,
+    heads: AtomicUsize,
+    body_bytes: AtomicUsize,
 }
 
 impl Progress {
     /// The head of a request is whole.
     pub(super) fn note_head(&self) {
-        self.has_head.store(true, Ordering::Relaxed);
+        self.heads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Somebody reads a piece of a body.
-    pub(super) fn note_body(&self) {
-        self.has_body.store(true, Ordering::Relaxed);
+    pub(super) fn note_body(&self, bytes: usize) {
+        self.body_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
@@ -90,9 +99,12 @@ pub(super) struct HeadWatch {
     version: Version,
     /// Bytes that were read since the last request began.
     read: usize,
-    /// Bytes that were read since a request or a piece of a body came, less half of those that were written: whoever
-    /// takes a large answer says so in small frames, and the answers to floods are as large as what they answer.
+    /// Bytes that were read, less what requests may bring, twice the bodies that were taken, since these come in frames, and
+    /// half of what was written: whoever takes a large answer says so in small frames, and the answers to floods are as large
+    /// as what they answer.
     idle: usize,
+    /// Bytes that were read for which others have not had their turn.
+    owed: usize,
     progress: Arc<Progress>,
     /// Bytes that the stream beneath counts for.
     beneath: usize,
@@ -113,6 +125,7 @@ impl HeadWatch {
             version: Version::Unknown(0),
             read: 0,
             idle: 0,
+            owed: 0,
             progress,
             beneath,
             taken,
@@ -121,14 +134,15 @@ impl HeadWatch {
 
     fn note(&mut self, came: &[u8]) -> io::Result<()> {
         self.version = self.version.after(came);
-        if self.progress.has_head.swap(false, Ordering::Relaxed) {
-            (self.read, self.idle) = (0, 0);
+        let heads = self.progress.heads.swap(0, Ordering::Relaxed);
+        let body_bytes = self.progress.body_bytes.swap(0, Ordering::Relaxed);
+        if heads > 0 {
+            self.read = 0;
         }
-        if self.progress.has_body.swap(false, Ordering::Relaxed) {
-            self.idle = 0;
-        }
+        let of_use = heads * REQUEST_FRAMES_BYTES + 2 * body_bytes;
+        self.idle = self.idle.saturating_sub(of_use) + came.len();
         self.read = self.read.saturating_add(came.len());
-        self.idle = self.idle.saturating_add(came.len());
+        self.owed += came.len();
         let (bytes, idle_max) = match self.version {
             Version::Unknown(_) | Version::Http1 => (self.buffers.http1, usize::MAX),
             Version::Http2 => (self.buffers.http2, IDLE_BYTES_MAX),
@@ -145,6 +159,14 @@ impl HeadWatch {
 }
 
 impl StreamWatch for HeadWatch {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.owed >= TURN_BYTES {
+            ready!(coop::poll_proceed(cx)).made_progress();
+            self.owed -= TURN_BYTES;
+        }
+        Poll::Ready(())
+    }
+
     fn on_read(&mut self, came: &[u8]) -> io::Result<()> {
         self.note(came)
     }
@@ -163,6 +185,8 @@ impl StreamWatch for HeadWatch {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -262,11 +286,51 @@ mod tests {
             "answers to a flood: {ends}"
         );
         let with_bodies = |progress: &Progress| {
-            progress.note_body();
+            progress.note_body(512);
             0
         };
         assert_eq!(taken_of(PREFACE, with_bodies).await, all);
+        let with_request_every = |frames: usize| {
+            let read = Cell::new(0);
+            move |progress: &Progress| {
+                read.set(read.get() + 1);
+                if read.get() % frames == 0 {
+                    progress.note_head();
+                }
+                0
+            }
+        };
+        assert_eq!(taken_of(PREFACE, with_request_every(64)).await, all);
+        let ends = taken_of(PREFACE, with_request_every(128)).await;
+        assert!(
+            ends.abs_diff(2 * IDLE_BYTES_MAX) < 128 * 1_024,
+            "now and then a request: {ends}"
+        );
         assert_eq!(taken_of(PREFACE, |_| 2_048).await, all, "a large answer");
         assert_eq!(taken_of(b"POST ", |_| 0).await, all, "a body of HTTP/1");
+    }
+
+    #[tokio::test]
+    async fn others_have_their_turn_after_so_many_bytes() {
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&turns);
+        let other = tokio::spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        let sent = |reads: usize| async move {
+            let taken = Budget::of(1_024).account([None, None], 1_024).nothing();
+            let watch = HeadWatch::new(BUFFERS, Arc::default(), taken);
+            let endless = b"POST ".chain(tokio::io::repeat(0));
+            let mut stream = HeadStream::new(endless, watch.expect("room"));
+            for _ in 0..reads {
+                stream.read_exact(&mut [0; 16 * 1_024]).await.expect("read");
+            }
+        };
+        tokio::spawn(sent(256)).await.expect("read"); // 4 MiB
+        other.abort();
+        assert!(turns.load(Ordering::Relaxed) >= 30, "{turns:?} of 32");
     }
 }

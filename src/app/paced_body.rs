@@ -84,9 +84,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for PacedBody<B>
                 .and_then(|frame| frame.as_ref().ok()?.data_ref());
             let bytes = data.map_or(0, |data| u32::try_from(data.len()).unwrap_or(u32::MAX));
             this.bytes = this.bytes.saturating_add(bytes);
-            if bytes > 0 {
-                this.progress.note_body();
-            }
+            this.progress.note_body(data.map_or(0, Bytes::len));
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let late = this.late.get_or_insert_with(Late::new);

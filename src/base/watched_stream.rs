@@ -8,6 +8,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Hears what goes through a stream.
 pub trait StreamWatch: Unpin {
+    /// Whether the next bytes may be read, or others have their turn before.
+    fn poll_turn(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
     /// These bytes were read, none at the end of the stream. An error is what the reader gets instead.
     fn on_read(&mut self, _came: &[u8]) -> io::Result<()> {
         Ok(())
@@ -57,6 +62,7 @@ impl<S: AsyncRead + Unpin, W: StreamWatch> AsyncRead for WatchedStream<S, W> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(self.watch.poll_turn(cx));
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
         Poll::Ready(self.watch.on_read(&buffer.filled()[before..]))
