@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::base::stopwatch::Stopwatch;
+use crate::base::Stopwatch;
 
-/// How long the next one waits after an account was asked to close. Most go at once; one that does not keeps nobody waiting.
-const CLOSING_WAIT: Duration = Duration::from_millis(100);
+/// How long the next account waits to be asked to close until the one before is gone. Those that go take less, and who does not go
+/// keeps nobody else.
+const CLOSING_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Bytes that all may keep together. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -23,8 +24,9 @@ struct BudgetState {
     taken: AtomicUsize,
     /// Accounts that can be closed to make room.
     closable: Mutex<Vec<Weak<AccountState>>>,
-    /// The one that was told to close last.
-    closing: Mutex<Option<Closing>>,
+    /// The one that was asked to close last, and since when.
+    closing: Mutex<Option<(Weak<AccountState>, Stopwatch)>>,
+    patience: Duration,
 }
 
 /// The bytes that several accounts keep together, such as those of one address.
@@ -56,20 +58,6 @@ struct AccountState {
     close: OnceLock<CancellationToken>,
 }
 
-/// An account that was asked to close.
-#[derive(Debug)]
-struct Closing {
-    account: Weak<AccountState>,
-    asked: Stopwatch,
-}
-
-impl Closing {
-    /// Returns whether its room is about to come.
-    fn is_awaited(&self) -> bool {
-        self.account.strong_count() > 0 && self.asked.took() < CLOSING_WAIT
-    }
-}
-
 /// Bytes that were taken, until it is dropped.
 #[derive(Debug)]
 pub struct TakenBytes {
@@ -85,11 +73,16 @@ pub struct NothingLeft;
 impl Budget {
     /// So many bytes.
     pub fn of(bytes_max: usize) -> Self {
+        Self::with_patience(bytes_max, CLOSING_PATIENCE)
+    }
+
+    fn with_patience(bytes_max: usize, patience: Duration) -> Self {
         Self(Arc::new(BudgetState {
             bytes_max,
             taken: AtomicUsize::new(0),
             closable: Mutex::default(),
             closing: Mutex::default(),
+            patience,
         }))
     }
 
@@ -136,10 +129,13 @@ impl Budget {
 
 impl BudgetState {
     /// Asks the largest account of the largest group to close, a stranger's if there are any, unless `asking` is no smaller or
-    /// one is about to go that was asked before. Strangers have to go for who is known even if they are smaller.
+    /// one is about to go already. Strangers have to go for who is known even if they are smaller.
     fn make_room(&self, asking: &AccountState, bytes: usize) {
         let mut closing = self.closing.lock().unwrap();
-        if closing.as_ref().is_some_and(Closing::is_awaited) {
+        if let Some((last, since)) = &*closing
+            && last.upgrade().is_some_and(|last| !last.stays())
+            && since.took() < self.patience
+        {
             return;
         }
         let is_known = asking.is_known();
@@ -149,8 +145,7 @@ impl BudgetState {
             let mut closable = self.closable.lock().unwrap();
             closable.retain(|each| each.strong_count() > 0);
             let all = closable.iter().filter_map(Weak::upgrade);
-            let listening =
-                all.filter(|each| !each.stays.load(Ordering::Relaxed) && !each.is_asked());
+            let listening = all.filter(|each| !each.stays() && !each.is_asked());
             listening.max_by_key(|each| {
                 let goes_first = is_strangers_turn && each.is_strangers();
                 (goes_first, each.taken_by_group(), each.taken())
@@ -160,10 +155,7 @@ impl BudgetState {
             && (largest.taken() > asking.taken()
                 || (is_known && is_strangers_turn && largest.is_strangers()))
         {
-            *closing = Some(Closing {
-                account: Arc::downgrade(&largest),
-                asked: Stopwatch::begin(),
-            });
+            *closing = Some((Arc::downgrade(&largest), Stopwatch::begin()));
             largest.close.get_or_init(CancellationToken::new).cancel();
         }
     }
@@ -192,12 +184,6 @@ impl<K: Eq + Hash> MemoryGroups<K> {
 }
 
 impl AccountState {
-    fn is_asked(&self) -> bool {
-        self.close
-            .get()
-            .is_some_and(CancellationToken::is_cancelled)
-    }
-
     fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -215,6 +201,16 @@ impl AccountState {
 
     fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Relaxed)
+    }
+
+    fn stays(&self) -> bool {
+        self.stays.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether it was asked to close.
+    fn is_asked(&self) -> bool {
+        let close = self.close.get();
+        close.is_some_and(CancellationToken::is_cancelled)
     }
 
     /// Returns whether it keeps something for a client that has shown nothing.
@@ -421,7 +417,7 @@ mod tests {
 
     #[test]
     fn the_largest_goes_first() {
-        let budget = Budget::of(100);
+        let budget = Budget::with_patience(100, Duration::MAX);
         let groups = MemoryGroups::default();
         let account =
             |group: &'static str| budget.closable_account([Some(groups.of(group)), None], 100);
@@ -488,22 +484,21 @@ mod tests {
     }
 
     #[test]
-    fn who_was_asked_and_does_not_go_keeps_nobody_from_closing() {
-        let budget = Budget::of(100);
-        let account = || budget.closable_account([None, None], 100);
-        let is_closing = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
-        let (stuck, other) = (account(), account());
-        let _kept = (stuck.take(40), other.take(30));
-        assert!(account().take(90).is_err());
-        assert!(is_closing(&stuck));
-        assert!(account().take(90).is_err());
-        assert!(!is_closing(&other), "that room is about to come");
-        let asked = Stopwatch::begun_before(CLOSING_WAIT);
-        let mut closing = budget.0.closing.lock().unwrap();
-        closing.as_mut().expect("one").asked = asked;
-        drop(closing);
-        assert!(account().take(90).is_err());
-        assert!(is_closing(&other));
+    fn who_was_asked_and_does_not_go_keeps_nobody_else() {
+        for (patience, is_next_asked) in [(Duration::MAX, false), (Duration::ZERO, true)] {
+            let budget = Budget::with_patience(100, patience);
+            let account = || budget.closable_account([None, None], 100);
+            let (stuck, next) = (account(), account());
+            let _kept = (stuck.take(40), next.take(20));
+            let is_asked = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
+            assert!(account().take(90).is_err());
+            assert!(is_asked(&stuck) && !is_asked(&next));
+            assert!(account().take(90).is_err());
+            assert_eq!(is_asked(&next), is_next_asked);
+            stuck.stay();
+            assert!(account().take(90).is_err());
+            assert!(is_asked(&next), "its connection is gone");
+        }
     }
 
     #[test]

@@ -13,12 +13,6 @@ impl Stopwatch {
         Self(Instant::now())
     }
 
-    /// One that was started so long ago.
-    #[cfg(test)]
-    pub fn begun_before(ago: Duration) -> Self {
-        Self(Instant::now() - ago)
-    }
-
     /// The time since the start.
     pub fn took(self) -> Duration {
         self.0.elapsed()

@@ -79,7 +79,7 @@ pub(super) struct Connection {
     started_at: Timestamp,
     received_at: Timestamp,
     sent_at: Timestamp,
-    /// When it was closed from here.
+    /// When we closed it, if we did.
     closing_at: Option<Timestamp>,
     /// How often the peer wants to hear something.
     heartbeat: Option<Duration>,
@@ -172,11 +172,6 @@ impl Connection {
         cost
     }
 
-    /// Returns when it was closed from here, if it was.
-    pub(super) fn closing_at(&self) -> Option<Timestamp> {
-        self.closing_at
-    }
-
     /// Returns whether messages of the peer are not answered yet.
     fn is_storing(&self) -> bool {
         self.sessions.values().any(Session::is_storing)
@@ -238,6 +233,11 @@ impl Connection {
         self.phase == Phase::Closed
     }
 
+    /// Until when the peer has to take what is left, and to answer, if we have closed the connection.
+    pub(super) fn close_by(&self) -> Option<Timestamp> {
+        Some(self.closing_at? + CLOSE_DEADLINE)
+    }
+
     /// When `tick` is due.
     pub(super) fn deadline(&self) -> Timestamp {
         match self.phase {
@@ -246,7 +246,7 @@ impl Connection {
             | Phase::Authenticating
             | Phase::AmqpHeader
             | Phase::Opening => self.started_at + HANDSHAKE_DEADLINE,
-            Phase::Closing => self.closing_at.unwrap_or(self.started_at) + CLOSE_DEADLINE,
+            Phase::Closing => self.close_by().unwrap_or(self.received_at),
             Phase::Open | Phase::Closed => {
                 let silence = self.received_at + 2 * IDLE_TIMEOUT;
                 let heartbeat = self.heartbeat.map(|every| self.sent_at + every);
@@ -423,7 +423,7 @@ impl Connection {
 
     /// Closes the connection for the reason `error`.
     pub(super) fn close(&mut self, error: AmqpError, now: Timestamp) {
-        self.closing_at.get_or_insert(now);
+        self.closing_at = self.closing_at.or(Some(now));
         match self.phase {
             Phase::Open => {
                 let close = Performative::Close(Some(error));

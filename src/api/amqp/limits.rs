@@ -145,6 +145,9 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The shortest silence that a peer may forbid us.
 pub(super) const IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
+/// A peer that has taken no byte of what is sent to it for so long is not told that others need the memory of its connection.
+pub(super) const TOLD_WITHIN: Duration = Duration::from_millis(100);
+
 /// How long a peer may take no byte of what is sent to it.
 pub(super) const WRITE_DEADLINE: Duration = Duration::from_secs(60);
 

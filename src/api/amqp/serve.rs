@@ -23,8 +23,8 @@ use crate::api::amqp::limits::{
     CLOSE_DEADLINE, CONNECTION_BYTES, COORDINATOR_BYTES_MAX, DELIVERY_BYTES, ENDING_TASKS_MAX,
     EXPIRY_LOOK, LINK_TASK_BYTES, LINKS_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX, READ_BYTES_MAX,
     READ_BYTES_MIN, REQUEST_BYTES_MAX, REQUESTS_AT_ONCE_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX,
-    TASK_BYTES, TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WAITING_REQUEST_BYTES,
-    WRITE_DEADLINE,
+    TASK_BYTES, TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, TOLD_WITHIN,
+    WAITING_REQUEST_BYTES, WRITE_DEADLINE,
 };
 use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::receipt::Unwritten;
@@ -291,6 +291,9 @@ impl Shell<'_> {
                 () = tokio::time::sleep(deadline) => self.tick(is_writing)?,
                 () = asked_to_close.cancelled(), if !is_stopping => {
                     is_stopping = true;
+                    if is_writing && self.now() >= self.written_at + TOLD_WITHIN {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
                     let problem = "others need the memory that is kept for this connection";
                     let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
                     self.held.clear();
@@ -362,21 +365,21 @@ impl Shell<'_> {
         Ok(())
     }
 
+    /// Until when the peer has to take more of what is sent to it.
+    fn write_by(&self) -> Timestamp {
+        let by = self.written_at + WRITE_DEADLINE;
+        let close_by = self.connection.close_by();
+        close_by.map_or(by, |close_by| by.min(close_by))
+    }
+
     /// How long until something is due.
     fn deadline(&self, is_writing: bool) -> Duration {
         let expiry = self.next_expiry();
-        let written = is_writing.then(|| self.write_deadline());
+        let written = is_writing.then(|| self.write_by());
         let all = [self.token_deadline, expiry, written];
         let others = all.into_iter().flatten();
         let first = others.fold(self.connection.deadline(), Timestamp::min);
         first.since(self.now()) + Duration::from_millis(1)
-    }
-
-    /// Returns until when the peer has to take something. One that is closed has little time for all that is left.
-    fn write_deadline(&self) -> Timestamp {
-        let next = self.written_at + WRITE_DEADLINE;
-        let closing_at = self.connection.closing_at();
-        closing_at.map_or(next, |at| next.min(at + CLOSE_DEADLINE))
     }
 
     fn tick(&mut self, is_writing: bool) -> io::Result<()> {
@@ -389,7 +392,7 @@ impl Shell<'_> {
         for late in self.transactions.tick(now) {
             self.roll_back(late);
         }
-        if is_writing && now >= self.write_deadline() {
+        if is_writing && now >= self.write_by() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let has_expired = self.next_expiry().is_some_and(|at| now >= at);

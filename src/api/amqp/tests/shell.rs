@@ -842,6 +842,54 @@ async fn whoever_shows_no_token_is_not_waited_for() {
     client.serving.await.expect("served");
 }
 
+/// Lets somebody ask for memory while there is none, so that what can be closed is asked to.
+fn ask_for_room(memory: &Memory) {
+    let mut kept = Vec::new();
+    for host in 1..=20 {
+        let account = memory.requests(IpAddr::from([10, 0, 0, host]));
+        kept.extend(
+            (0..27)
+                .rev()
+                .find_map(|power| account.take(1 << power).ok()),
+        );
+    }
+    let newcomer = Some(IpAddr::from([10, 0, 1, 1]));
+    assert!(memory.enter(newcomer, 1 << 26).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_nothing_is_not_waited_for_where_others_need_its_memory() {
+    for (before, after) in [(100, 0), (0, 2_000)] {
+        let mut client = Client::connected(256).await;
+        for channel in 1..20 {
+            let mut bytes = Vec::new();
+            frame(&mut bytes, channel, &begin(1_000));
+            client.stream.write_all(&bytes).await.expect("sent");
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        client.state.clock.advance(Duration::from_millis(before));
+        ask_for_room(&client.memory);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        client.state.clock.advance(Duration::from_millis(after));
+        let served = tokio::time::timeout(Duration::from_secs(60), client.serving).await;
+        assert!(served.is_ok(), "{before}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_takes_what_is_sent_is_told_that_others_need_its_memory() {
+    let mut client = Client::connected(1 << 20).await;
+    client.state.clock.advance(Duration::from_secs(10));
+    ask_for_room(&client.memory);
+    let Some(Performative::Close(Some(error))) = client.next().await else {
+        panic!("a close");
+    };
+    assert_eq!(error.condition, RESOURCE_LIMIT_EXCEEDED);
+    client.send(&Performative::Close(None)).await;
+    assert_eq!(client.next().await, None);
+    client.serving.await.expect("served");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stop_is_told() {
     let mut client = Client::authorized("all").await;
