@@ -162,6 +162,20 @@ impl<'a> Place<'a> {
         };
         pairs.into_iter().flatten()
     }
+
+    /// Who has shown a key for it, where memory is shared: all keys of a namespace and its topics stand together, and those of
+    /// another topic.
+    pub(super) fn holder(self) -> String {
+        let resource_id = match self {
+            Self::Topic(topic) => {
+                let namespace = topic.namespace.as_ref();
+                namespace.map_or(&topic.resource_id, |entry| &entry.resource_id)
+            }
+            Self::Namespace(entry) => &entry.resource_id,
+            Self::Nothing => return String::new(),
+        };
+        resource_id.to_string()
+    }
 }
 
 /// A request to publish to a topic or to receive from it.
@@ -428,10 +442,10 @@ pub(super) fn address_of(extensions: &Extensions) -> Option<IpAddr> {
     address.map(|ConnectInfo(address)| address.ip().to_canonical())
 }
 
-/// Notes that who sends a request has shown a valid key or token.
-pub(super) fn note_known(extensions: &Extensions) {
+/// Notes that who sends a request has shown a valid key or token: that of `holder`.
+pub(super) fn note_known(extensions: &Extensions, holder: impl FnOnce() -> String) {
     if let Some(memory) = extensions.get::<RequestMemory>() {
-        memory.note_known();
+        memory.note_key(holder);
     }
 }
 
@@ -442,7 +456,7 @@ pub(super) async fn require_role(
     next: Next,
 ) -> Result<Response, ApiError> {
     let principal = principal(&state, request.headers(), request.extensions())?;
-    note_known(request.extensions());
+    note_known(request.extensions(), || principal.caller.actor.to_string());
     principal.check(role)?;
     state.options.azure.check(request.extensions())?;
     request.extensions_mut().insert(principal);

@@ -27,6 +27,8 @@ struct BudgetState {
     /// The one that was asked to close last, and since when.
     closing: Mutex<Option<(Weak<AccountState>, Stopwatch)>>,
     patience: Duration,
+    /// By the keys that clients have shown over accounts that they had before.
+    keys: MemoryGroups<String>,
 }
 
 /// The bytes that several accounts keep together, such as those of one address.
@@ -52,10 +54,20 @@ struct AccountState {
     taken: AtomicUsize,
     /// True once its client has shown a valid key or token.
     is_known: AtomicBool,
+    /// The group of the key that its client has shown first.
+    of_key: OnceLock<GroupOfKey>,
     /// True once nobody listens any more for being asked to close.
     stays: AtomicBool,
     /// Made when somebody first asks for it: most accounts are those of single requests, which never close.
     close: OnceLock<CancellationToken>,
+}
+
+/// The group that an account is in since its client has shown a key.
+#[derive(Debug)]
+struct GroupOfKey {
+    group: MemoryGroup,
+    /// Bytes of the account that are counted there.
+    counted: Mutex<usize>,
 }
 
 /// Bytes that were taken, until it is dropped.
@@ -83,6 +95,7 @@ impl Budget {
             closable: Mutex::default(),
             closing: Mutex::default(),
             patience,
+            keys: MemoryGroups::default(),
         }))
     }
 
@@ -94,6 +107,7 @@ impl Budget {
             bytes_max,
             taken: AtomicUsize::new(0),
             is_known: AtomicBool::new(false),
+            of_key: OnceLock::new(),
             stays: AtomicBool::new(false),
             close: OnceLock::new(),
         }))
@@ -129,7 +143,8 @@ impl Budget {
 
 impl BudgetState {
     /// Asks the largest account of the largest group to close, a stranger's if there are any, unless `asking` is no smaller or
-    /// one is about to go already. Strangers have to go for who is known even if they are smaller.
+    /// one is about to go already. Strangers have to go for who is known even if they are smaller; but before them that goes which
+    /// was kept for one key, if it is more than all strangers have together, and more than the key of who asks has.
     fn make_room(&self, asking: &AccountState, bytes: usize) {
         let mut closing = self.closing.lock().unwrap();
         if let Some((last, since)) = &*closing
@@ -141,18 +156,31 @@ impl BudgetState {
         let is_known = asking.is_known();
         // Whoever has half of everything would get no more if all others were gone.
         let is_strangers_turn = !is_known || asking.share_allows(asking.own(), bytes);
+        let is_over;
         let largest = {
             let mut closable = self.closable.lock().unwrap();
             closable.retain(|each| each.strong_count() > 0);
             let all = closable.iter().filter_map(Weak::upgrade);
             let listening = all.filter(|each| !each.stays() && !each.is_asked());
-            listening.max_by_key(|each| {
+            let listening: Vec<_> = listening.collect();
+            let strangers = listening.iter().filter(|each| each.is_strangers());
+            let of_strangers: usize = strangers.map(|each| each.taken()).sum();
+            let most = of_strangers.max(asking.taken_for_key());
+            let most = most.saturating_add(bytes);
+            is_over = move |each: &AccountState| each.taken_for_key() > most;
+            listening.into_iter().max_by_key(|each| {
                 let goes_first = is_strangers_turn && each.is_strangers();
-                (goes_first, each.taken_by_group(), each.taken())
+                (
+                    is_over(each),
+                    goes_first,
+                    each.taken_by_group(),
+                    each.taken(),
+                )
             })
         };
         if let Some(largest) = largest
             && (largest.taken() > asking.taken()
+                || is_over(&largest)
                 || (is_known && is_strangers_turn && largest.is_strangers()))
         {
             *closing = Some((Arc::downgrade(&largest), Stopwatch::begin()));
@@ -189,9 +217,15 @@ impl AccountState {
     }
 
     fn taken_by_group(&self) -> usize {
-        let groups = self.groups.iter().flatten();
+        let of_key = self.of_key.get().map(|of_key| &of_key.group);
+        let groups = self.groups.iter().flatten().chain(of_key);
         let taken = groups.map(|group| group.0.load(Ordering::Relaxed));
         taken.max().unwrap_or(0)
+    }
+
+    fn taken_for_key(&self) -> usize {
+        let of_key = self.of_key.get();
+        of_key.map_or(0, |of_key| of_key.group.0.load(Ordering::Relaxed))
     }
 
     /// Returns what counts for its share.
@@ -229,6 +263,22 @@ impl AccountState {
         for group in self.groups.iter().flatten() {
             group.0.fetch_add(bytes, Ordering::Relaxed);
         }
+        self.count_for_key();
+    }
+
+    /// Has what is taken now count for the key that was shown, if one was.
+    fn count_for_key(&self) {
+        let Some(GroupOfKey { group, counted }) = self.of_key.get() else {
+            return;
+        };
+        let mut counted = counted.lock().unwrap();
+        let taken = self.taken();
+        if taken > *counted {
+            group.0.fetch_add(taken - *counted, Ordering::Relaxed);
+        } else {
+            group.0.fetch_sub(*counted - taken, Ordering::Relaxed);
+        }
+        *counted = taken;
     }
 
     fn give_back(&self, bytes: usize) {
@@ -237,6 +287,7 @@ impl AccountState {
             let before = count.fetch_sub(bytes, Ordering::Relaxed);
             debug_assert!(before >= bytes, "{bytes} of {before} bytes are given back");
         }
+        self.count_for_key();
     }
 }
 
@@ -277,6 +328,25 @@ impl MemoryAccount {
     /// Notes that its client has shown a valid key or token: strangers go before it when others need room.
     pub fn note_known(&self) {
         self.0.is_known.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that its client has shown this key: what it keeps counts among what all keep who have shown that. If they have half of
+    /// everything, it has to close.
+    pub fn note_key(&self, key: impl FnOnce() -> String) {
+        self.note_known();
+        let account = &self.0;
+        let mut is_first = false;
+        account.of_key.get_or_init(|| {
+            is_first = true;
+            GroupOfKey {
+                group: account.total.keys.of(key()),
+                counted: Mutex::default(),
+            }
+        });
+        account.count_for_key();
+        if is_first && account.taken_for_key() > account.total.bytes_max / 2 {
+            self.asked_to_close().cancel();
+        }
     }
 
     /// Notes that it cannot be asked to close any more.
@@ -470,6 +540,61 @@ mod tests {
         assert!(account("new").take(70).is_err());
         assert!(is_closing(&known), "there are no strangers");
         drop(much);
+    }
+
+    #[test]
+    fn one_key_has_no_more_from_many_addresses() {
+        let budget = Budget::of(1_000);
+        let groups = MemoryGroups::default();
+        let account =
+            |address: usize| budget.closable_account([Some(groups.of(address)), None], usize::MAX);
+        let with_key = |address, key: &str| {
+            let account = account(address);
+            account.note_key(|| key.to_owned());
+            account
+        };
+        let mut kept: Vec<_> = (0..50)
+            .map(|address| with_key(address, "key").take(10).expect("room"))
+            .collect();
+        assert!(with_key(50, "key").take(10).is_err(), "it has half");
+        assert!(with_key(50, "other").take(10).is_ok());
+        for (key, closes) in [("other", false), ("key", true)] {
+            let stranger = account(50);
+            let _before = stranger.take(10).expect("room");
+            stranger.note_key(|| key.to_owned());
+            let is_closing = stranger.asked_to_close().is_cancelled();
+            assert_eq!(is_closing, closes, "{key}");
+        }
+        let of_key = budget.0.keys.of("key".to_owned());
+        let counted = || of_key.0.load(Ordering::Relaxed);
+        kept[0].add_anyway(10);
+        kept[0].give_back(15);
+        kept.truncate(40);
+        assert_eq!((counted(), budget.taken()), (395, 395));
+        drop(kept);
+        assert_eq!(counted(), 0);
+    }
+
+    #[test]
+    fn what_is_kept_for_one_key_goes_if_strangers_have_less() {
+        for (of_stranger, goes) in [(20, true), (45, false)] {
+            let budget = Budget::of(100);
+            let account = || budget.closable_account([None, None], usize::MAX);
+            let is_closing = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
+            let (one, other, stranger) = (account(), account(), account());
+            let taken = (one.take(20), other.take(20));
+            for each in [&one, &other] {
+                each.note_key(|| "key".to_owned());
+            }
+            let mut strangers = stranger.nothing();
+            strangers.add_anyway(of_stranger);
+            let mut rest = budget.account([None, None], 100).nothing();
+            rest.add_anyway(budget.left());
+            assert!(account().take(2).is_err());
+            let asked = [&one, &other].into_iter().filter(|each| is_closing(each));
+            assert_eq!(asked.count() == 1, goes, "{of_stranger}");
+            drop((taken, strangers, rest));
+        }
     }
 
     #[test]

@@ -36,9 +36,9 @@ impl RequestMemory {
         Ok(Self(Arc::new(KeptForRequest { own, answer })))
     }
 
-    /// Notes that who sends the request has shown a valid key or token.
-    pub fn note_known(&self) {
-        self.0.own.account().note_known();
+    /// Notes that who sends the request has shown this key, token or session, which is valid.
+    pub fn note_key(&self, key: impl FnOnce() -> String) {
+        self.0.own.account().note_key(key);
     }
 
     /// Has the answer count for so many bytes, in place of what was counted for it before; for none if there are not so many.

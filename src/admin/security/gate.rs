@@ -33,7 +33,7 @@ pub(crate) async fn admit(
         return Ok(to_login(&request, address));
     };
     if let Some(memory) = extensions.get::<RequestMemory>() {
-        memory.note_known();
+        memory.note_key(|| visitor.name.clone());
     }
     visitor.only_reads = request.method().is_safe();
     if visitor.only_reads && by_reader {

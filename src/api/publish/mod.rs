@@ -243,7 +243,7 @@ fn check_key<B>(state: &ApiState, place: Place<'_>, request: &Request<B>) -> Res
         address: address_of(request.extensions()),
     };
     authorize_for_topic(state, place, &shown)?;
-    note_known(request.extensions());
+    note_known(request.extensions(), || place.holder());
     Ok(())
 }
 

@@ -74,7 +74,7 @@ fn authorize<B>(
             )));
         }
     };
-    note_known(request.extensions());
+    note_known(request.extensions(), || authority.holder());
     let path = percent_decode_str(demand.path).decode_utf8_lossy();
     let demand = Demand {
         path: &path,

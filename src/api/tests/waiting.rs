@@ -116,6 +116,20 @@ impl Door {
         goes_first
     }
 
+    /// Returns whether the second of two connections, after such a request over each, has to close because both count for what was
+    /// shown.
+    async fn counts_for_what_was_shown(&self, asked: (Method, &str), shown: &str) -> bool {
+        let budget = Budget::of(1_000_000_000);
+        let account = || budget.closable_account([None, None], usize::MAX);
+        let (first, second) = (account(), account());
+        let _kept = (first.take(300_000_000), second.take(300_000_000));
+        for account in [&first, &second] {
+            self.answer_to(asked.clone(), shown, account).await;
+        }
+        assert!(!first.asked_to_close().is_cancelled());
+        second.asked_to_close().is_cancelled()
+    }
+
     /// Makes the queue `jobs` and a pulled subscription. Returns the path of that, and a key for it.
     async fn with_queue_and_subscription(&self) -> (String, String) {
         let topic = "/namespaces/shop/topics/orders";
@@ -213,7 +227,12 @@ async fn who_has_shown_a_key_or_token_goes_behind_strangers() {
     ] {
         let is_strangers = door.goes_first_after((method.clone(), path), "").await;
         assert!(is_strangers, "{path}");
-        let is_strangers = door.goes_first_after((method, path), right).await;
+        let asked = (method, path);
+        let is_strangers = door.goes_first_after(asked.clone(), right).await;
         assert!(!is_strangers, "{path}");
+        for (shown, counts) in [("", false), (&**right, true)] {
+            let counted = door.counts_for_what_was_shown(asked.clone(), shown).await;
+            assert_eq!(counted, counts, "{path}: {shown}");
+        }
     }
 }
