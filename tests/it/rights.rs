@@ -219,6 +219,40 @@ async fn who_waits_is_rejected_once_the_rule_is_gone() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_told_what_becomes_of_the_queue() {
+    let disabled = json!({"properties": {"status": "Disabled"}});
+    let forwarding = json!({"properties": {"forwardTo": "evil"}});
+    for (change, body, status, expected) in [
+        (
+            Method::DELETE,
+            Value::Null,
+            404,
+            "victim' could not be found",
+        ),
+        (Method::PUT, disabled, 403, "does not allow receiving"),
+        (Method::PUT, forwarding, 400, "forward"),
+    ] {
+        let bus = Bus::new().await;
+        let all = bus.key("all", "/everpost/accessRules/all").await;
+        let token = bus.token(&all, "https://bus.test/");
+        let begun = tokio::time::Instant::now();
+        let waiting = async |method: Method| {
+            let path = "/victim/messages/head?timeout=60";
+            bus.ask((method, path), HOST, &token).await
+        };
+        let changed = bus.grid.manage(change, "/queues/victim", body);
+        let (locking, removing, changed) =
+            tokio::join!(waiting(Method::POST), waiting(Method::DELETE), changed);
+        assert!(changed.status.is_success(), "{}", changed.text);
+        for answer in [locking, removing] {
+            assert_eq!(answer.status.as_u16(), status, "{}", answer.text);
+            assert!(answer.text.contains(expected), "{}", answer.text);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5), "{expected}");
+    }
+}
+
 #[tokio::test]
 async fn who_guesses_keys_waits() {
     let bus = Bus::new().await;

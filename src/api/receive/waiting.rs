@@ -12,7 +12,8 @@ use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Actor;
 use crate::store::Locked;
 
-/// How often the right of a receiver that waits is looked at again: well within the 5 s that are promised.
+/// How often it is looked again whether a receiver that waits has its right, and what it waits at is there and not disabled:
+/// well within the 5 s that are promised.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Headers by which a receiver is let in.
@@ -43,7 +44,8 @@ pub(in crate::api) fn kept_while_waiting(request: &Request<()>) -> Request<()> {
 }
 
 /// Locks up to `limit` messages, and waits up to `wait` for the first one. Ends with the error of `check` when that
-/// rejects the client meanwhile. What is received counts for `memory` before it is read.
+/// rejects the client meanwhile, and with that of the receiver when it may not go on. What is received counts for `memory`
+/// before it is read.
 pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
     receiver: &MessageReceiver,
     by: &Actor,
@@ -56,7 +58,8 @@ pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
     let rejection = async {
         while rejected.is_none() {
             tokio::time::sleep(LOOK_AGAIN).await;
-            rejected = check().err();
+            let checked = check().and_then(|()| receiver.check_again().map_err(E::from));
+            rejected = checked.err();
         }
     };
     let receive = || async {

@@ -14,7 +14,7 @@ use crate::model::lease::{
     Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
 };
 use crate::model::limits::{CHANGE_DELIVERIES_MAX, LOCK_BYTES_MAX, LOCK_DURATION};
-use crate::model::registry::TopicEntry;
+use crate::model::registry::{SubscriptionKind, TopicEntry};
 use crate::model::session::HeldSession;
 use crate::model::subscription::EventSubscription;
 use crate::store::{DeferredQuery, LockSelection, Locked, Peeked, SessionWait, StoreError};
@@ -111,6 +111,29 @@ impl MessageReceiver {
             return Err(NotAllowed::ReceiveForwarded.into());
         }
         Ok(())
+    }
+
+    /// Checks that what it receives from is still there, and that anybody may receive there now.
+    pub fn check_again(&self) -> Result<(), MessagingError> {
+        let registry = self.broker.registry();
+        let found = registry.subscription(self.subscription.id);
+        let (topic, subscription) = found.ok_or_else(|| self.deleted())?;
+        let now = Self {
+            topic: Arc::clone(topic),
+            subscription: Arc::clone(subscription),
+            ..self.clone()
+        };
+        now.check_receivable()
+    }
+
+    fn deleted(&self) -> MessagingError {
+        match self.topic.subscription_kind(&self.subscription) {
+            SubscriptionKind::Event => MessagingError::EntityDeleted,
+            SubscriptionKind::OfQueue | SubscriptionKind::ServiceBus => {
+                let reason = "it has been deleted".to_owned();
+                self.broker.no_entity(self.address(), reason)
+            }
+        }
     }
 
     /// Locks up to `limit` messages that can be received now.

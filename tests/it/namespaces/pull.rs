@@ -557,3 +557,17 @@ async fn who_waits_is_rejected_once_the_key_is_another_one() {
         "{waited:?}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_told_that_the_subscription_is_gone() {
+    let grid = subscribed(json!({})).await;
+    let key = key(&grid, NAMESPACE).await;
+    let begun = tokio::time::Instant::now();
+    let waiting = ask_with(&grid, &key, "receive?maxWaitTime=60", Value::Null);
+    let deletion = grid.manage(Method::DELETE, SUBSCRIPTION, Value::Null);
+    let (answer, deleted) = tokio::join!(waiting, deletion);
+    assert!(deleted.status.is_success(), "{}", deleted.text);
+    let message = answer.error(404, "NotFound");
+    assert!(message.contains("has been deleted"), "{message}");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
