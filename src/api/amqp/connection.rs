@@ -349,14 +349,7 @@ impl Connection {
         });
     }
 
-    /// Refuses an attach.
-    pub(super) fn refuse(&mut self, link: LinkId, error: AmqpError) {
-        self.at(link, |session, handle, frames| {
-            session.refuse(handle, error, frames);
-        });
-    }
-
-    /// Ends a link.
+    /// Ends a link, or rejects its attach.
     pub(super) fn detach(&mut self, link: LinkId, error: AmqpError) {
         self.at(link, |session, handle, frames| {
             session.detach(handle, error, frames);

@@ -507,7 +507,7 @@ impl Shell<'_> {
             }
             Event::Attached { link, attach } => {
                 if let Err(error) = self.attach(link, &attach) {
-                    self.connection.refuse(link, error);
+                    self.connection.detach(link, error);
                 }
             }
             Event::Message {
@@ -1314,7 +1314,6 @@ impl Shell<'_> {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Accept(link, with) => self.connection.accept(link, with),
-            Command::Refuse(link, error) => self.connection.refuse(link, error),
             Command::Detach(link, error) => self.connection.detach(link, error),
             Command::SettleIncoming(link, settled) => {
                 self.connection.settle_incoming(link, settled);

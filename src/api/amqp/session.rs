@@ -324,7 +324,7 @@ impl Session {
         };
         self.links.insert(handle, link);
         match rejection {
-            Some(error) => self.refuse(handle, error, frames),
+            Some(error) => self.detach(handle, error, frames),
             None => frames.event(Event::Attached { link: id, attach }),
         }
         Ok(id)
@@ -360,9 +360,12 @@ impl Session {
         let Some(link) = self.links.get_mut(&handle) else {
             return;
         };
-        let Stage::Attaching(mut answer) = std::mem::replace(&mut link.stage, Stage::Attached)
-        else {
-            return;
+        let mut answer = match std::mem::replace(&mut link.stage, Stage::Attached) {
+            Stage::Attaching(answer) => answer,
+            stage @ (Stage::Attached | Stage::Detaching) => {
+                link.stage = stage; // the link has ended meanwhile
+                return;
+            }
         };
         let id = link.id;
         answer.max_message_size = with.message_bytes_max;
@@ -394,22 +397,21 @@ impl Session {
         }
     }
 
-    /// Refuses an attach: an answer without the node, and the reason behind it.
-    pub(super) fn refuse(&mut self, handle: u32, error: AmqpError, frames: &mut Frames) {
-        let Some(link) = self.links.get(&handle) else {
-            return;
-        };
-        if let Stage::Attaching(answer) = &link.stage {
+    /// Answers an attach that is to end, without the node. Clients know a link by this answer, and end all of their links
+    /// at a detach of one that they do not know.
+    fn answer_without_node(&self, handle: u32, frames: &mut Frames) {
+        let stage = self.links.get(&handle).map(|link| &link.stage);
+        if let Some(Stage::Attaching(answer)) = stage {
             let mut answer = answer.clone();
             (answer.source, answer.target) = (None, None);
             answer.initial_delivery_count = (answer.role == Role::Sender).then_some(0);
             frames.send(self.channel, &Performative::Attach(answer));
         }
-        self.detach(handle, error, frames);
     }
 
-    /// Ends a link for the reason `error`.
+    /// Ends a link for the reason `error`, or rejects its attach.
     pub(super) fn detach(&mut self, handle: u32, error: AmqpError, frames: &mut Frames) {
+        self.answer_without_node(handle, frames);
         let Some(link) = self.links.get_mut(&handle) else {
             return;
         };
@@ -438,6 +440,7 @@ impl Session {
         frames.steps += LINK_STEPS;
         let link = self.links.get(&handle).ok_or_else(|| unattached(handle))?;
         if !matches!(link.stage, Stage::Detaching) {
+            self.answer_without_node(handle, frames);
             let answer = Detach {
                 handle,
                 closed: detach.closed,
@@ -702,7 +705,7 @@ impl Session {
             .ok_or_else(|| unattached(handle))?;
         if let Stage::Attaching(_) = link.stage {
             let problem = "a message came before there was credit for it";
-            self.refuse(
+            self.detach(
                 handle,
                 AmqpError::new(TRANSFER_LIMIT_EXCEEDED, problem),
                 frames,

@@ -50,7 +50,6 @@ const TICKS_IN_MS: i64 = 10_000;
 /// What a task wants of its connection.
 pub(super) enum Command {
     Accept(LinkId, Acceptance),
-    Refuse(LinkId, AmqpError),
     Detach(LinkId, AmqpError),
     SettleIncoming(LinkId, Vec<(u32, DeliveryState)>),
     SettleOutgoing(LinkId, Vec<(u64, DeliveryState)>),
@@ -207,8 +206,8 @@ impl Task {
         self.say(Command::Accept(self.link, with));
     }
 
-    fn refuse(&self, error: AmqpError) {
-        self.say(Command::Refuse(self.link, error));
+    fn detach(&self, error: AmqpError) {
+        self.say(Command::Detach(self.link, error));
     }
 
     /// Settles the `first` message that was stored, and those that were stored with it.
@@ -232,7 +231,7 @@ pub(super) async fn store_messages(mut task: Task, transfer_to: Option<KnownEnti
         .open_incoming(&task.entity, transfer_to.as_ref());
     let sender = match opened.await {
         Ok(sender) => sender,
-        Err(error) => return task.refuse(error),
+        Err(error) => return task.detach(error),
     };
     task.accept(Acceptance::up_to(sender.message_bytes_max()));
     // As many as the client has credit for are being stored at once, so that neither waits for the other, but no more than
@@ -312,7 +311,7 @@ pub(super) async fn answer_requests(
             address: task.entity.clone(),
             id,
         },
-        Err(error) => return task.refuse(error),
+        Err(error) => return task.detach(error),
     };
     task.accept(Acceptance::of_requests(message_bytes_max));
     while let Some(work) = task.inbox.recv().await {
@@ -515,7 +514,7 @@ pub(super) async fn hand_out(
     let settled = !request.lock;
     let receiver = match task.container.open_outgoing(request, &task.gone).await {
         Ok(receiver) => receiver,
-        Err(error) => return task.refuse(error),
+        Err(error) => return task.detach(error),
     };
     task.accept(acceptance(&*receiver));
     let mut handing = HandingOut {
@@ -536,8 +535,7 @@ pub(super) async fn hand_out(
         is_detached: false,
     };
     if let Err(error) = handing.run().await {
-        let link = handing.task.link;
-        handing.task.say(Command::Detach(link, error));
+        handing.task.detach(error);
     }
     handing.finish_writing().await;
     while handing.settling.next().await.is_some() {}

@@ -155,7 +155,7 @@ fn refused_links_have_no_ends_and_a_reason() {
             panic!("an attach");
         };
         peer.connection
-            .refuse(link, AmqpError::new(NOT_FOUND, "gone"));
+            .detach(link, AmqpError::new(NOT_FOUND, "gone"));
         let frames = peer.all();
         let [Performative::Attach(answer), Performative::Detach(detach)] = &frames[..] else {
             panic!("{frames:?}");
@@ -175,6 +175,37 @@ fn refused_links_have_no_ends_and_a_reason() {
         // An answer to the first one comes too late.
         peer.connection.accept(link, Acceptance::default());
         assert!(peer.all().is_empty());
+    }
+}
+
+#[test]
+fn a_link_that_ends_before_its_answer_is_answered_first() {
+    for by_peer in [false, true] {
+        let mut peer = Peer::begun();
+        peer.send(&Performative::Attach(Box::new(attach(4, Role::Receiver))));
+        let Some(Event::Attached { link, .. }) = peer.event() else {
+            panic!("an attach");
+        };
+        if by_peer {
+            peer.send(&super::detach(4));
+        } else {
+            let error = AmqpError::new(NOT_FOUND, "gone");
+            peer.connection.detach(link, error);
+        }
+        // Whoever opens it is told of the end too late.
+        peer.connection.accept(link, Acceptance::default());
+        let frames = peer.all();
+        let [Performative::Attach(answer), Performative::Detach(detached)] = &frames[..] else {
+            panic!("{frames:?}");
+        };
+        assert_eq!((&answer.source, &answer.target), (&None, &None));
+        assert_eq!(detached.error.is_some(), !by_peer);
+        assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
+        if !by_peer {
+            peer.send(&super::detach(4));
+        }
+        assert!(peer.all().is_empty(), "it has ended once");
+        assert!(peer.event().is_none());
     }
 }
 

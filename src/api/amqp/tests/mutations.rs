@@ -352,7 +352,7 @@ fn answer(dice: &Dice, connection: &mut Connection, event: Event, now: Timestamp
         Event::Plain(_) => connection.authenticated(dice.percent(80), now),
         Event::Attached { link, .. } if dice.percent(20) => {
             let error = AmqpError::new("amqp:not-found", "there is nothing");
-            connection.refuse(link, error);
+            connection.detach(link, error);
         }
         Event::Attached { link, .. } => connection.accept(link, Acceptance::up_to(1_000)),
         Event::Message { link, delivery, .. } => {

@@ -1228,6 +1228,7 @@ async fn links_that_are_gone_count_as_long_as_their_tasks_run() {
         client.send(&detach(0)).await;
         if pair <= ENDING_TASKS_MAX {
             // It is answered at once, and its name and handle are free, whatever the store does.
+            assert!(matches!(client.next().await, Some(Performative::Attach(_))));
             assert!(matches!(client.next().await, Some(Performative::Detach(_))));
             let (_, kept) = client.memory.taken();
             assert!(kept >= pair * LINK_TASK_BYTES, "{kept} bytes for {pair}");
