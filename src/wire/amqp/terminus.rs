@@ -222,8 +222,15 @@ impl From<&Source> for Value {
 impl From<&Target> for Value {
     fn from(target: &Target) -> Self {
         match target {
-            Target::Node { address, .. } => {
-                Value::composite(TARGET, vec![address.as_deref().into()])
+            Target::Node { address, dynamic } => {
+                let fields = vec![
+                    address.as_deref().into(),
+                    Value::Null, // durable
+                    Value::Null, // expiry-policy
+                    Value::Null, // timeout
+                    dynamic.then_some(true).into(),
+                ];
+                Value::composite(TARGET, fields)
             }
             Target::Coordinator => Value::composite(COORDINATOR, Vec::new()),
         }

@@ -24,9 +24,11 @@ use crate::model::name::TopicName;
 use crate::model::shared_access::ROOT_RULE;
 use crate::store::accounts::Role as UserRole;
 use crate::store::views::DeadLetterQuery;
+use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::{PutToken, TokenKind};
 use crate::wire::amqp::condition::{
-    MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED_ACCESS,
+    ENTITY_DISABLED, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
+    SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::management::Operation;
 use crate::wire::amqp::message::{Message, Properties};
@@ -135,6 +137,24 @@ impl Client {
             matches!(&answer, Performative::Attach(answer) if answer.source.is_some()),
             "{answer:?}"
         );
+    }
+
+    /// Waits for the end of a link. Returns the reason.
+    async fn told_of_its_end(&mut self) -> AmqpError {
+        let Performative::Detach(detached) = self.answer().await else {
+            panic!("a detach");
+        };
+        detached.error.expect("an error")
+    }
+
+    /// Attaches a link that is rejected. Returns the reason.
+    async fn rejected(&mut self, attach: Attach) -> AmqpError {
+        self.send(&Performative::Attach(Box::new(attach))).await;
+        let Performative::Attach(answer) = self.answer().await else {
+            panic!("an attach");
+        };
+        assert_eq!((&answer.source, &answer.target), (&None, &None));
+        self.told_of_its_end().await
     }
 
     async fn ask_to_receive(&mut self, handle: u32, address: &str, filter: Map) {
@@ -398,6 +418,135 @@ async fn each_queue_and_subscription_has_a_transfer_dead_letter_queue() {
         client.put(0, sent_to, &[message("1", None)]).await;
         client.manage(&transfers).await;
         assert!(client.peeked(1, None).await.is_empty(), "{place}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_link_asks_for_and_is_not_offered_is_not_passed_over() {
+    let door = Door::new().await;
+    door.define("/queues/jobs", json!({})).await;
+    let from = |source: Source| Attach {
+        source: Some(source),
+        ..attach(1, Role::Receiver)
+    };
+    let jobs = || Source {
+        address: Some("jobs".to_owned()),
+        ..Source::default()
+    };
+    let filtered = |name: &str, value: Value| {
+        from(Source {
+            filter: vec![(Value::symbol(name), value)],
+            ..jobs()
+        })
+    };
+    let to = |address: Option<&str>, dynamic| Attach {
+        target: Some(Target::Node {
+            address: address.map(str::to_owned),
+            dynamic,
+        }),
+        ..attach(1, Role::Sender)
+    };
+    let selector = Value::described(0x0000_468C_0000_0004, "a = 1".into());
+    for (asked, expected) in [
+        (
+            filtered("jms-selector", selector),
+            "invalid filter type: selectors",
+        ),
+        (
+            filtered("com.microsoft:other-filter", 1i32.into()),
+            "invalid filter type: com.microsoft:other-filter",
+        ),
+        (from(Source::default()), "names no address"),
+        (
+            from(Source {
+                dynamic: true,
+                ..jobs()
+            }),
+            "dynamic nodes are not offered",
+        ),
+        (to(None, false), "names no address"),
+        (to(None, true), "dynamic nodes are not offered"),
+    ] {
+        let mut client = authorized(&door).await;
+        let error = client.rejected(asked).await;
+        assert_eq!(error.condition, NOT_IMPLEMENTED, "{}", error.description);
+        assert!(
+            error.description.contains(expected),
+            "{}",
+            error.description
+        );
+    }
+    // What changes nothing of what is received is passed over, and not said to be in force.
+    let mut client = authorized(&door).await;
+    let unknown = (Value::symbol("example:filter"), "x".into());
+    client.ask_to_receive(1, "jobs", vec![unknown]).await;
+    let Performative::Attach(answer) = client.answer().await else {
+        panic!("an attach");
+    };
+    assert_eq!(answer.source.expect("the queue").filter, Map::new());
+}
+
+#[tokio::test]
+async fn a_signature_is_taken_for_what_it_is_and_no_other_token() {
+    let door = Door::new().await;
+    let signature = token(&door, "sb://host/");
+    for (kind, token, expected) in [
+        ("jwt", "eyJhbGciOiJub25lIn0.e30.", 401),
+        ("other", "eyJhbGciOiJub25lIn0.e30.", 401),
+        // As Python's client writes it.
+        ("jwt", &*signature, 202),
+    ] {
+        let mut client = connected(&door, "peer").await;
+        let status = client.show_as(kind, token, "sb://host/").await;
+        assert_eq!(status, expected, "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_session_is_told_that_the_queue_was_disabled_or_deleted() {
+    for (is_deleted, expected) in [(false, ENTITY_DISABLED), (true, NOT_FOUND)] {
+        let door = Door::new().await;
+        door.define("/queues/jobs", json!({ "requiresSession": true }))
+            .await;
+        let mut client = authorized(&door).await;
+        let any = (Value::symbol("com.microsoft:session-filter"), Value::Null);
+        client.ask_to_receive(1, "jobs", vec![any]).await;
+        let waiting = tokio::time::timeout(Duration::from_secs(1), client.answer());
+        assert!(waiting.await.is_err(), "there is no session");
+        if is_deleted {
+            door.delete("/queues/jobs").await;
+        } else {
+            let disabled = json!({ "requiresSession": true, "status": "Disabled" });
+            door.define("/queues/jobs", disabled).await;
+        }
+        let answered = tokio::time::timeout(Duration::from_secs(5), client.answer());
+        assert!(matches!(answered.await, Ok(Performative::Attach(_))));
+        let error = client.told_of_its_end().await;
+        assert_eq!(error.condition, expected, "{}", error.description);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_ends_with_its_session_and_no_settlement_is_rejected_for_that() {
+    for (credit, settles) in [(0, false), (1, false), (0, true)] {
+        let door = Door::new().await;
+        let short = json!({ "requiresSession": true, "lockDuration": "PT10S" });
+        door.define("/queues/jobs", short).await;
+        let mut client = authorized(&door).await;
+        client.put(0, "jobs", &[message("1", Some("a"))]).await;
+        let session = (Value::symbol("com.microsoft:session-filter"), "a".into());
+        client.receive_from(1, "jobs", vec![session]).await;
+        client.send(&grant(1, 0, 1 + credit)).await;
+        let received = into_transfer(client.answer().await);
+        door.clock().advance(Duration::from_secs(10));
+        if settles {
+            let id = received.delivery_id.expect("an id");
+            let completed = disposition(id, id, DeliveryState::Accepted);
+            client.send(&completed).await;
+        }
+        let ended = tokio::time::timeout(Duration::from_secs(60), client.told_of_its_end());
+        let error = ended.await.expect("an end");
+        assert_eq!(error.condition, SESSION_LOCK_LOST, "{credit} {settles}");
     }
 }
 

@@ -395,8 +395,14 @@ impl Client {
         self.show(&token, "sb://host/orders").await
     }
 
-    /// Shows a token for an audience. Returns the status of the answer.
+    /// Shows a signature for an audience. Returns the status of the answer.
     pub(super) async fn show(&mut self, token: &str, audience: &str) -> i128 {
+        self.show_as("servicebus.windows.net:sastoken", token, audience)
+            .await
+    }
+
+    /// Shows a token of such a kind for an audience. Returns the status of the answer.
+    pub(super) async fn show_as(&mut self, kind: &str, token: &str, audience: &str) -> i128 {
         for (handle, role) in [(100, Role::Receiver), (101, Role::Sender)] {
             self.attach_at(handle, role, "$cbs").await;
         }
@@ -406,7 +412,7 @@ impl Client {
         }
         let operation = vec![
             ("operation".into(), "put-token".into()),
-            ("type".into(), "servicebus.windows.net:sastoken".into()),
+            ("type".into(), kind.into()),
             ("name".into(), audience.into()),
         ];
         let request = Message::of(&Properties::default(), operation, token.into());

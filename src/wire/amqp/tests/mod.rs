@@ -640,6 +640,49 @@ fn sessions_are_asked_for_in_two_ways() {
     assert_eq!(source(Value::Int(1)).session(), None);
 }
 
+#[test]
+fn what_a_source_asks_for_and_is_not_offered_is_said() {
+    let source = |mode: Value, filter: Map| {
+        let mut fields = vec![Value::Null; 8];
+        fields[0] = "orders".into();
+        fields[6] = mode;
+        fields[7] = Value::Map(filter);
+        Source::from_value(Value::composite(0x28, fields)).expect("a source")
+    };
+    let copied = source(Value::symbol("copy"), Map::new());
+    let problem = copied.not_offered.expect("browsing is not offered");
+    assert!(problem.contains("copy"), "{problem}");
+    let moved = source(Value::symbol("move"), Map::new());
+    assert_eq!(moved.not_offered, None);
+    let described =
+        |name: &str, value: Value| Value::Described(Box::new((Value::symbol(name), value)));
+    let selector = "apache.org:selector-filter:string";
+    let unknown = "com.microsoft:non-exclusive-session-filter";
+    for (key, value, expected) in [
+        (
+            "s",
+            described(selector, "a = 1".into()),
+            Some("selectors (s)"),
+        ),
+        ("f", described(unknown, Value::Null), Some(unknown)),
+        (unknown, Value::Null, Some(unknown)),
+        (
+            "l",
+            described("apache.org:no-local-filter:list", Value::Null),
+            None,
+        ),
+    ] {
+        let found = source(Value::Null, vec![(Value::symbol(key), value)]);
+        assert_eq!(found.filter, Map::new(), "{key}");
+        let Some(expected) = expected else {
+            assert_eq!(found.not_offered, None, "{key}");
+            continue;
+        };
+        let problem = found.not_offered.expect(expected);
+        assert!(problem.contains(expected), "{problem}");
+    }
+}
+
 fn in_transaction(outcome: Option<DeliveryState>) -> DeliveryState {
     DeliveryState::Transactional(Transactional {
         transaction: hex("07"),
