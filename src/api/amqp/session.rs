@@ -17,6 +17,7 @@ use crate::api::amqp::receipt::Receipt;
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::model::lease::LockError;
+use crate::model::limits::MESSAGE_BYTES_MAX;
 use crate::model::session::SessionSelection;
 use crate::wire::amqp::batch::{BATCH_ENVELOPE_MAX, BATCH_FORMAT, counted_bytes};
 use crate::wire::amqp::condition::{
@@ -29,7 +30,10 @@ use crate::wire::amqp::performative::{
 };
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::terminus::Target;
-use crate::wire::amqp::value::Map;
+use crate::wire::amqp::value::{Map, Value};
+
+/// The property of a link in which clients read how large a batch may be.
+const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
 
 /// Bytes of a transfer in front of its payload, at most.
 const TRANSFER_HEAD_MAX: usize = 128;
@@ -52,6 +56,17 @@ impl Acceptance {
         Self {
             message_bytes_max: Some(bytes),
             ..Self::default()
+        }
+    }
+
+    /// Accepts a link over which the peer sends messages of up to so many bytes. Where these may be larger than usual, clients
+    /// fill batches up to what they read here, as Azure takes none that is larger.
+    pub(super) fn of_messages(bytes: u64) -> Self {
+        let usual = i64::try_from(MESSAGE_BYTES_MAX).unwrap_or(i64::MAX);
+        let batch = (Value::symbol(BATCH_SIZE), Value::Long(usual));
+        Self {
+            properties: Map::from_iter((bytes > MESSAGE_BYTES_MAX).then_some(batch)),
+            ..Self::up_to(bytes)
         }
     }
 

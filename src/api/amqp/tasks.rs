@@ -233,7 +233,7 @@ pub(super) async fn store_messages(mut task: Task, transfer_to: Option<KnownEnti
         Ok(sender) => sender,
         Err(error) => return task.detach(error),
     };
-    task.accept(Acceptance::up_to(sender.message_bytes_max()));
+    task.accept(Acceptance::of_messages(sender.message_bytes_max()));
     // As many as the client has credit for are being stored at once, so that neither waits for the other, but no more than
     // there is memory for.
     let mut storing = FuturesOrdered::new();

@@ -12,6 +12,7 @@ use crate::wire::amqp::batch::BATCH_FORMAT;
 use crate::wire::amqp::condition::{MESSAGE_LOCK_LOST, NOT_FOUND};
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::state::Modified;
+use crate::wire::amqp::value::get;
 
 fn sasl_init(mechanism: &str, response: &[u8]) -> Vec<u8> {
     let mut bytes = Protocol::Sasl.header().to_vec();
@@ -397,6 +398,30 @@ fn the_properties_of_a_batch_do_not_count_against_the_size_of_messages() {
             peer.connection.settle_incoming(link, settled);
         }
         peer.all();
+    }
+}
+
+#[test]
+fn clients_are_told_how_large_batches_are_where_messages_are_larger() {
+    const USUAL: u64 = 1_048_576;
+    let name = "com.microsoft:max-message-batch-size";
+    for (bytes, expected) in [
+        (USUAL / 4, None),
+        (USUAL, None),
+        (2 * USUAL, Some(Value::Long(1_048_576))),
+    ] {
+        let mut peer = Peer::begun();
+        peer.send(&Performative::Attach(Box::new(attach(0, Role::Sender))));
+        let Some(Event::Attached { link, .. }) = peer.event() else {
+            panic!("an attach");
+        };
+        peer.connection.accept(link, Acceptance::of_messages(bytes));
+        let frames = peer.all();
+        let Some(Performative::Attach(answer)) = frames.first() else {
+            panic!("{frames:?}");
+        };
+        assert_eq!(answer.max_message_size, Some(bytes));
+        assert_eq!(get(&answer.properties, name), expected.as_ref(), "{bytes}");
     }
 }
 
