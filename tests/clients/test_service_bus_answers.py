@@ -46,10 +46,39 @@ OPERATIONS = {
 }
 
 
+# What each is asked of over HTTP: what lies in an entity, and the places of the administration API.
+REST = {
+    "Send": "/messages",
+    "PeekLock": "/messages/head?timeout=0",
+    "ReceiveAndDelete": "/messages/head?timeout=0",
+    "Unlock": "/messages/1/7",
+    "Complete": "/messages/1/7",
+    "RenewLock": "/messages/1/7",
+}
+PLACES = {
+    "Namespace": "/$namespaceinfo",
+    "Queues": "/$Resources/queues",
+    "Topics": "/$Resources/topics",
+    "Entity": "/plain",
+    "Subscriptions": "/topic/Subscriptions",
+    "Subscription": "/topic/Subscriptions/all",
+    "Rules": "/topic/Subscriptions/all/Rules",
+    "Rule": "/topic/Subscriptions/all/Rules/new",
+}
+VERSION = "?api-version=2021-05"
+
+
 def test_every_operation_is_asked_for():
     source = (REPOSITORY / "src/wire/amqp/management.rs").read_text()
     known = source[source.index("fn operation(&self") : source.index("fn outcome(&self")]
     assert set(re.findall(r'^            "([a-z-]+)" =>', known, re.MULTILINE)) == set(OPERATIONS)
+
+
+@pytest.mark.parametrize("file, name, asked", [("address", "Operation", REST), ("atom", "Place", PLACES)])
+def test_every_operation_over_http_is_asked_for(file, name, asked):
+    source = (REPOSITORY / f"src/wire/service_bus/{file}.rs").read_text()
+    known = re.search(rf"^pub enum {name} {{$(.*?)^}}$", source, re.MULTILINE | re.DOTALL)[1]
+    assert set(re.findall(r"^    (\w+)", known, re.MULTILINE)) == set(asked)
 
 
 class Entities:
@@ -194,6 +223,7 @@ def asking(number, operation, body, name):
 
 
 RECEIVED_FROM = ["plain", "sessions", "closed", "topic/Subscriptions/all", "plain/$DeadLetterQueue"]
+RECEIVED_FROM += ["plain/$Transfer/$DeadLetterQueue"]
 SENT_TO = ["plain", "sessions", "topic", "closed", "forwarding"]
 
 
@@ -389,7 +419,9 @@ def test_links_are_answered(entities, rule, role):
             assert error, asked.expected["attach", handle]
 
 
-XML = "<entry><content><QueueDescription/></content></entry>"
+KINDS = ["Queue", "Topic", "Subscription", "Rule"]
+ENTRIES = [f"<entry><content><{kind}Description/></content></entry>".encode() for kind in KINDS]
+BATCH = {"Content-Type": "application/vnd.microsoft.servicebus.json"}
 
 
 @pytest.mark.parametrize("rule", [RULE, "sends", "listens", None])
@@ -397,22 +429,30 @@ def test_requests_over_http_are_answered(entities, rule):
     """One that was not answered would end in an exception. Each has a connection of its own."""
     url = entities.appliance.url
     headers = {"Authorization": token(url, entities.rights[rule], rule)} if rule else {}
-    below = ["", "/messages", "/messages/head?timeout=0", "/messages/1/7", "/$DeadLetterQueue/messages/head?timeout=0"]
-    below += ["?api-version=2021-05", "/Subscriptions/new?api-version=2021-05", "/Subscriptions/all/Rules/new?api-version=2021-05"]
+    of_entities = sorted({*REST.values()})
+    below = ["", *(f"{queue}{each}" for queue in ("", "/$DeadLetterQueue", "/$Transfer/$DeadLetterQueue") for each in of_entities)]
+    below += [VERSION, f"/$DeadLetterQueue{VERSION}", f"/Subscriptions/new{VERSION}", f"/Subscriptions/all/Rules/new{VERSION}"]
     paths = [f"/{entity}{each}" for entity in ("plain", "topic", "topic/Subscriptions/all", "missing", "x" * 300) for each in below]
-    paths += [f"/$Resources/{each}?api-version=2021-05" for each in ("queues", "topics", "other")]
-    paths += ["/$namespaceinfo?api-version=2021-05", "/$other", "/%00/messages"]
-    bodies = [b"", b"text", XML.encode(), XML.encode()[:-9]]
+    paths += [f"{place}{VERSION}" for place in (*PLACES.values(), "/$Resources/other", "/missing/Subscriptions", "/plain/Subscriptions")]
+    paths += [f"/{VERSION}", "/$other", "/%00/messages"]
+    descriptions = [*ENTRIES, ENTRIES[0][:-9]]
     statuses = []
     for path in paths:
         for method in ("GET", "PUT", "POST", "DELETE", "PATCH", "HEAD"):
             # What is there is for the other tests.
             is_safe = method != "DELETE" or "messages" in path or "missing" in path or "new" in path
-            for body in bodies if method in ("PUT", "POST") else bodies[:1]:
+            has_body = method in ("PUT", "POST")
+            sent = [b"", b"text", *(descriptions if VERSION in path else [])] if has_body else [b""]
+            for body in sent:
                 if is_safe:
                     answer = requests.request(method, url + path, data=body, headers=headers, timeout=PATIENCE_S)
                     statuses.append(answer.status_code)
                     assert answer.status_code < 500 or answer.status_code == 501, (method, path, body, answer.text)
+    for path in ("/plain/messages", "/topic/messages", "/missing/messages"):
+        for body in (b"", b"text", b"{}", b"[]", b'[{"Body": "a"}]', b'[{"Body": 7}]', b'[{"Body": "a"}, 7]'):
+            batch = requests.post(url + path, data=body, headers={**headers, **BATCH}, timeout=PATIENCE_S)
+            statuses.append(batch.status_code)
+            assert batch.status_code < 500, (path, body, batch.text)
     for path in ("/plain/messages", "/topic/messages", "/missing/messages", "/plain?api-version=2021-05"):
         method = "PUT" if "?" in path else "POST"
         answer = requests.request(method, url + path, data=bytes(1_500_000), headers=headers, timeout=PATIENCE_S)
