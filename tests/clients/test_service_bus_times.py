@@ -129,6 +129,11 @@ def test_duplicates_are_dropped(appliance, client, create_queue):
         with client.get_queue_sender(queue) as sender:
             batch = [ServiceBusMessage(each, message_id=each) for each in "cdc"]
             sender.send_messages(batch)
+            now = datetime.datetime.fromisoformat(appliance.advance(0)["now"])
+            late = now + datetime.timedelta(hours=1)
+            scheduled = [ServiceBusMessage(each, message_id=each) for each in "cec"]
+            assert len(sender.schedule_messages(scheduled, late)) == 3, "one number for each"
+            assert len(sender.schedule_messages(scheduled[0], late)) == 1
         assert drain(receiving, 2) == ["c", "d"]
         appliance.advance(20)
         send(client, queue, "later", message_id="a")
