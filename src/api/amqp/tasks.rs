@@ -632,7 +632,7 @@ impl HandingOut {
                 }
                 Some(error) = ended => return Err(error),
                 () = tokio::time::sleep(lapse.unwrap_or_default()), if lapse.is_some() => {
-                    self.forget_lapsed();
+                    self.forget_lapsed().await;
                     if self.is_over() {
                         break;
                     }
@@ -688,21 +688,33 @@ impl HandingOut {
         Some(first.since(self.clock.now()) + Duration::from_millis(1))
     }
 
-    /// Forgets messages whose locks have lapsed, so that others can be handed out. Locks of messages that are not written
-    /// yet are renewed instead, or somebody else would get them, too.
-    fn forget_lapsed(&mut self) {
+    /// Forgets messages whose locks have lapsed, so that others can be handed out. The store says which those are: clients
+    /// renew locks by other links. Locks of messages that are not written yet are renewed instead, or somebody else would
+    /// get them, too.
+    async fn forget_lapsed(&mut self) {
         if self.settled {
             return self.renew_unwritten();
         }
         let now = self.clock.now();
-        let lapsed: HashSet<Bytes> = self
-            .unsettled
-            .iter()
-            .filter(|(_, until)| **until <= now)
-            .map(|(tag, _)| tag.clone())
-            .collect();
+        let over = self.unsettled.iter().filter(|(_, until)| **until <= now);
+        let locks = over.filter_map(|(tag, _)| Some((tag.clone(), token(tag)?)));
+        let (tags, tokens): (Vec<Bytes>, Vec<Uuid>) = locks.unzip();
+        if tags.is_empty() {
+            return;
+        }
+        let entity = &self.task.entity;
+        let checked = self.task.container.check_locks(entity, tokens).await;
+        let mut lapsed = HashSet::new();
+        for (tag, result) in tags.into_iter().zip(checked) {
+            if result.is_ok() {
+                let until = now + self.receiver.lock_duration();
+                self.unsettled.insert(tag, until);
+            } else {
+                self.unsettled.remove(&tag);
+                lapsed.insert(tag);
+            }
+        }
         if !lapsed.is_empty() {
-            self.unsettled.retain(|tag, _| !lapsed.contains(tag));
             self.task.say(Command::Forget(self.task.link, lapsed));
         }
     }

@@ -84,6 +84,8 @@ pub(super) struct State {
     is_revoked: AtomicBool,
     /// True if the queue was deleted.
     is_gone: AtomicBool,
+    /// True if all locks have lapsed.
+    has_lapsed: AtomicBool,
 }
 
 impl State {
@@ -105,6 +107,7 @@ impl State {
             closed: Mutex::default(),
             is_revoked: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
+            has_lapsed: AtomicBool::new(false),
         })
     }
 }
@@ -210,7 +213,8 @@ impl Container for Fake {
         _: &EntityAddress,
         tokens: Vec<Uuid>,
     ) -> Vec<Result<(), AmqpError>> {
-        let is_held = |token: &Uuid| *token != LOST;
+        let has_lapsed = self.0.has_lapsed.load(Ordering::Relaxed);
+        let is_held = |token: &Uuid| *token != LOST && !has_lapsed;
         let lost = || AmqpError::new(MESSAGE_LOCK_LOST, "the lock has lapsed");
         let checked = tokens.iter().map(|token| is_held(token).then_some(()));
         checked.map(|each| each.ok_or_else(lost)).collect()
@@ -1428,6 +1432,10 @@ async fn locks_that_lapse_make_room_for_others() {
     }
     let first = first.expect("an id");
     assert!(client.is_quiet().await, "so many are locked");
+    client.state.clock.advance(Duration::from_secs(31));
+    let next = tokio::time::timeout(Duration::from_secs(40), client.next());
+    assert!(next.await.is_err(), "another link has renewed them");
+    client.state.has_lapsed.store(true, Ordering::Relaxed);
     client.state.clock.advance(Duration::from_secs(31));
     let Some(Performative::Transfer(next)) = client.next().await else {
         panic!("a transfer");
