@@ -27,8 +27,8 @@ use crate::store::views::DeadLetterQuery;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::{PutToken, TokenKind};
 use crate::wire::amqp::condition::{
-    ENTITY_DISABLED, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
-    SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
+    ENTITY_DISABLED, MESSAGE_LOCK_LOST, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND,
+    NOT_IMPLEMENTED, SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::management::Operation;
 use crate::wire::amqp::message::{Message, Properties};
@@ -484,6 +484,56 @@ async fn what_a_link_asks_for_and_is_not_offered_is_not_passed_over() {
         panic!("an attach");
     };
     assert_eq!(answer.source.expect("the queue").filter, Map::new());
+}
+
+/// Programs compare the beginnings of these texts.
+#[tokio::test]
+async fn what_is_not_allowed_or_lost_is_said_in_azures_words() {
+    let door = Door::new().await;
+    door.define("/queues/jobs", json!({})).await;
+    let key = listening_rule(&door, "jobs").await;
+    let mut listener = connected(&door, "peer").await;
+    show_rule(&mut listener, &door, "jobs", &key).await;
+    let to_jobs = Target::Node {
+        address: Some("jobs".to_owned()),
+        dynamic: false,
+    };
+    let sending = Attach {
+        target: Some(to_jobs),
+        ..attach(1, Role::Sender)
+    };
+    let denied = listener.rejected(sending).await;
+    let mut client = authorized(&door).await;
+    client.put(0, "jobs", &[message("1", None)]).await;
+    client.receive_from(1, "jobs", vec![]).await;
+    client.send(&grant(1, 0, 1)).await;
+    let received = into_transfer(client.answer().await);
+    door.clock().advance(Duration::from_secs(61));
+    let id = received.delivery_id.expect("an id");
+    let completed = disposition(id, id, DeliveryState::Accepted);
+    client.send(&completed).await;
+    let Performative::Disposition(answer) = client.answer().await else {
+        panic!("a disposition");
+    };
+    let Some(DeliveryState::Rejected(Some(lost))) = answer.state else {
+        panic!("a rejection: {:?}", answer.state);
+    };
+    for (error, condition, begins) in [
+        (
+            denied,
+            UNAUTHORIZED_ACCESS,
+            "Unauthorized access. 'Send' claim(s) are required to perform this operation.",
+        ),
+        (
+            lost,
+            MESSAGE_LOCK_LOST,
+            "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue",
+        ),
+    ] {
+        assert_eq!(error.condition, condition);
+        let text = error.description;
+        assert!(text.starts_with(begins), "{text}");
+    }
 }
 
 #[tokio::test]
