@@ -345,6 +345,23 @@ mod tests {
         }
     }
 
+    /// Returns how many commands below this one delete, and checks that each of them can be told not to ask.
+    fn deleting(command: &clap::Command) -> usize {
+        let below: usize = command.get_subcommands().map(deleting).sum();
+        if command.get_name() != "delete" {
+            return below;
+        }
+        let told = command.get_arguments().any(|each| each.get_id() == "yes");
+        assert!(told, "{command} takes no --yes");
+        below + 1
+    }
+
+    #[test]
+    fn whatever_deletes_asks_unless_it_is_told_not_to() {
+        let count = deleting(&CommandLine::command());
+        assert!(count > 10, "only {count} commands delete");
+    }
+
     const VALID: &str = r#"
             --listen 127.0.0.1:0 --egress-allow 127.0.0.0/8
             serve --data-dir d --listen 127.0.0.1:0 --egress-allow 127.0.0.0/8 --time-scale 60
