@@ -110,6 +110,7 @@ mod tests {
     fn answers_are_read_in_any_letter_case() {
         for (body, expected) in [
             (r#"{"validationResponse":"CODE"}"#, Some("CODE")),
+            ("\u{feff}{\"validationResponse\":\"CODE\"}", Some("CODE")),
             (
                 r#" {"more":[1],"ValidationResponse":"CODE"} "#,
                 Some("CODE"),
