@@ -1,11 +1,14 @@
 """What can be said to the appliance without any client library: doors, credentials, hints."""
 
 import json
+import re
+import socket
 
 import pytest
 import requests
 
 import sas
+from appliance import Appliance
 from events import EVENT
 
 
@@ -176,3 +179,15 @@ def test_metrics_are_told_to_whoever_has_the_token(appliance, topic):
 
     assert answer.status_code == 200
     assert "# TYPE " in answer.text
+
+
+def test_everything_is_spoken_at_every_address(tmp_path):
+    with Appliance(tmp_path / "data", "--listen", "127.0.0.1:0") as own:
+        addresses = set(re.findall(r"127\.0\.0\.1:\d+", own.log().split("listening on")[1].splitlines()[0]))
+        assert len(addresses) == 2
+        for address in addresses:
+            assert requests.get(f"http://{address}/healthz", timeout=30).status_code == 200
+            host, port = address.split(":")
+            with socket.create_connection((host, int(port)), timeout=30) as peer:
+                peer.sendall(b"AMQP\3\1\0\0")
+                assert peer.recv(8) == b"AMQP\3\1\0\0", "SASL goes on"

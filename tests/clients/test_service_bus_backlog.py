@@ -12,6 +12,7 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.exceptions import ServiceBusError
 
+from appliance import eventually
 from queues import WEBSOCKETS, client_options
 from tunnel import Tunnel, over_tcp
 
@@ -82,6 +83,8 @@ def test_nothing_is_lost_that_was_not_written(shared_secure_appliance, prefetch,
     queue = f"backlog-{mode.value}-{prefetch}".lower()
     properties = {"lockDuration": "PT5S", "maxDeliveryCount": DELIVERIES_MAX}
     appliance.manage("PUT", f"/queues/{queue}", {"properties": properties}, status=201)
+    ended = lambda: appliance.log().count("an AMQP connection ended early")
+    before = ended()
     sent, perhaps = filled(appliance, queue, dice)
     got, completed, again = set(), set(), []
     removes = mode == ServiceBusReceiveMode.RECEIVE_AND_DELETE
@@ -105,6 +108,7 @@ def test_nothing_is_lost_that_was_not_written(shared_secure_appliance, prefetch,
     with Tunnel(lambda: over_tcp(appliance, WINDOW_BYTES), cuts(dice, count_of_cuts)) as tunnel:
         until_done(appliance, tunnel, receive)
     assert tunnel.cut > 0, "what is removed may all have gone before the last cut"
+    eventually(lambda: ended() > before, "a line in the log about what was cut")
     assert again == [], "what was completed or removed comes again"
     assert got <= perhaps
     assert count()["deadLetterMessageCount"] == 0

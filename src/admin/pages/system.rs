@@ -242,6 +242,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_clock_that_is_not_followed_is_shown() {
+        let told = |clock| own_clock(clock).map(|badge| badge.word).unwrap_or_default();
+        assert_eq!(told(WallClock::Agrees), "");
+        let day = Duration::from_secs(86_400);
+        let ahead = told(WallClock::Ahead(day));
+        assert!(ahead.contains("jumped ahead by 1 d"), "{ahead}");
+        let behind = told(WallClock::Behind(day));
+        assert!(behind.contains("set back by 1 d"), "{behind}");
+    }
+
+    #[test]
+    fn damage_that_was_found_at_the_start_is_shown_until_it_is_gone() {
+        let found = ["a bad frame in the log".to_owned()];
+        let never = IntegrityCheck::Never;
+        for (found_at_start, expected) in [
+            (&found[..], "Damage was found at the start"),
+            (&[], "Not checked since the start"),
+        ] {
+            let badge = integrity(&never, found_at_start);
+            assert_eq!(badge.word, expected);
+        }
+    }
+
+    #[test]
     fn lines_are_taken_apart_and_chosen_by_their_level() {
         let lines = [
             "2026-11-23T07:50:12.724123Z  INFO listening url=\"http://x\"",

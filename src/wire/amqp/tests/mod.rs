@@ -576,6 +576,27 @@ fn performatives_are_written_and_read_back() {
     }
 }
 
+/// Clients of JMS send with a delay only where that is offered.
+#[test]
+fn an_open_offers_the_delay_of_deliveries() {
+    let mut offered = Vec::new();
+    for open in performatives() {
+        if !matches!(open, Performative::Open(_)) {
+            continue;
+        }
+        let mut bytes = Vec::new();
+        open.encode(&mut bytes);
+        let Ok(Value::Described(described)) = decoded(&bytes) else {
+            panic!("an open");
+        };
+        let Value::List(fields) = described.1 else {
+            panic!("fields");
+        };
+        offered.push(fields[7].clone());
+    }
+    assert_eq!(offered, [Value::symbol("DELAYED_DELIVERY")]);
+}
+
 #[test]
 fn real_clients_are_understood() {
     // .NET leaves out initial-delivery-count. The numbers are wider than they have to be.
