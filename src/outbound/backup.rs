@@ -553,4 +553,19 @@ mod tests {
             assert_eq!(deletions.count(), deleted, "{files}");
         }
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_never_answered_ends_after_a_minute() {
+        let bucket = bucket_of(&Receiver::answering(200, "", ""));
+        let begun = tokio::time::Instant::now();
+        let never = std::future::pending::<object_store::Result<()>>();
+        let error = bucket.in_time(never).await.expect_err("an end");
+        assert!(error.ends_with("not answered within 60 s"), "{error}");
+        let waited = begun.elapsed();
+        assert!(waited >= REQUEST_DEADLINE, "{waited:?}");
+        assert!(
+            waited < REQUEST_DEADLINE + Duration::from_secs(1),
+            "{waited:?}"
+        );
+    }
 }
