@@ -9,8 +9,8 @@ import pytest
 import requests
 from azure.servicebus import ServiceBusMessage, ServiceBusSubQueue
 
-from appliance import PATIENCE_S
-from queues import bodies, receiver, send, token
+from appliance import PATIENCE_S, Appliance
+from queues import bodies, connect, receiver, send, token
 
 BATCH = "application/vnd.microsoft.servicebus.json"
 
@@ -217,3 +217,24 @@ def test_what_cannot_be_is_told(appliance, rest):
     assert "1048576 bytes" in rest.send("x" * 1_048_577, status=403).text
     assert "timeout must be" in rest.ask("POST", "/head?timeout=soon").text
     assert rest.take().status_code == 204
+
+
+def test_a_queue_takes_messages_as_large_as_it_says(tmp_path):
+    with Appliance(tmp_path / "data", "--publish-bytes-max", "4000000") as own:
+        queues = {"large": {"maxMessageSizeInKilobytes": 2_048}, "usual": {}}
+        for name, properties in queues.items():
+            own.manage("PUT", f"/queues/{name}", {"properties": properties}, status=201)
+        headers = {"Authorization": f"Bearer {own.token}"}
+        send = lambda name, size: requests.post(f"{own.url}/{name}/messages", data=bytes(size), headers=headers, timeout=60)
+        assert (send("large", 1_500_000).status_code, send("usual", 1_500_000).status_code) == (201, 403)
+        refused = send("large", 2_200_000)
+        assert refused.status_code == 403 and "2097152" in refused.text
+        with connect(own) as client, receiver(client, "large") as receiving:
+            [message] = receiving.receive_messages()
+            assert len(b"".join(message.body)) == 1_500_000
+            receiving.complete_message(message)
+            with client.get_queue_sender("large") as sender:
+                sender.send_messages(ServiceBusMessage(bytes(1_800_000)))
+                assert sender.create_message_batch().max_size_in_bytes == 1_048_576
+        received = requests.delete(f"{own.url}/large/messages/head?timeout=10", headers=headers, timeout=60)
+        assert (received.status_code, len(received.content)) == (200, 1_800_000)
