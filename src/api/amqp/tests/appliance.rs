@@ -577,6 +577,31 @@ async fn who_waits_for_a_session_is_told_that_the_queue_was_disabled_or_deleted(
 }
 
 #[tokio::test(start_paused = true)]
+async fn links_end_with_their_queue_although_another_one_has_its_name() {
+    let door = Door::new().await;
+    door.define("/queues/jobs", json!({})).await;
+    let mut client = authorized(&door).await;
+    client.put(0, "jobs", &[]).await;
+    client.receive_from(1, "jobs", vec![]).await;
+    client.send(&grant(1, 0, 1)).await;
+    door.delete("/queues/jobs").await;
+    door.define("/queues/jobs", json!({})).await;
+    let mut ended = Vec::new();
+    for _ in 0..2 {
+        let next = tokio::time::timeout(Duration::from_secs(5), client.answer());
+        let Ok(Performative::Detach(detached)) = next.await else {
+            panic!("a detach");
+        };
+        let error = detached.error.expect("an error");
+        assert_eq!(error.condition, NOT_FOUND, "{}", error.description);
+        assert!(error.description.contains("jobs"), "{}", error.description);
+        ended.push(detached.handle);
+    }
+    ended.sort_unstable();
+    assert_eq!(ended, [0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_link_ends_with_its_session_and_no_settlement_is_rejected_for_that() {
     for (credit, settles) in [(0, false), (1, false), (0, true)] {
         let door = Door::new().await;
