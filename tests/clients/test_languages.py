@@ -77,7 +77,25 @@ class Java:
         return ran(["java", *trusted, "-cp", self.path, of[name]], self.folder, **variables)
 
 
-@pytest.fixture(scope="module", params=[(Go, ["go"]), (Java, ["java", "javac", "mvn"])], ids=["go", "java"])
+class DotNet:
+    def __init__(self, folder):
+        self.folder = folder
+        for name, text in zip(["messages", "administration"], programs("csharp")):
+            project = folder / name
+            project.mkdir()
+            (project / "Program.cs").write_text(text)
+            shutil.copy(HERE / "program.csproj", project / f"{name}.csproj")
+            ran(["dotnet", "build", "--nologo", "--output", "out"], project)
+
+    def run(self, name, authority=None, **variables):
+        trusted = {"SSL_CERT_FILE": str(authority)} if authority else {}
+        return ran(["dotnet", self.folder / name / "out" / f"{name}.dll"], self.folder, **trusted, **variables)
+
+
+LANGUAGES = [(Go, ["go"]), (Java, ["java", "javac", "mvn"]), (DotNet, ["dotnet"])]
+
+
+@pytest.fixture(scope="module", params=LANGUAGES, ids=["go", "java", "dotnet"])
 def language(request, tmp_path_factory):
     made, needed = request.param
     missing = [program for program in needed if not shutil.which(program)]
