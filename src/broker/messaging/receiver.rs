@@ -117,7 +117,8 @@ impl MessageReceiver {
     pub fn check_again(&self) -> Result<(), MessagingError> {
         let registry = self.broker.registry();
         let found = registry.subscription(self.subscription.id);
-        let (topic, subscription) = found.ok_or_else(|| self.deleted())?;
+        let found = found.ok_or(MessagingError::EntityDeleted);
+        let (topic, subscription) = found.map_err(|error| self.named(error))?;
         let now = Self {
             topic: Arc::clone(topic),
             subscription: Arc::clone(subscription),
@@ -126,14 +127,14 @@ impl MessageReceiver {
         now.check_receivable()
     }
 
-    fn deleted(&self) -> MessagingError {
-        match self.topic.subscription_kind(&self.subscription) {
-            SubscriptionKind::Event => MessagingError::EntityDeleted,
-            SubscriptionKind::OfQueue | SubscriptionKind::ServiceBus => {
-                let reason = "it has been deleted".to_owned();
-                self.broker.no_entity(self.address(), reason)
-            }
+    /// Returns the error with the address of what was deleted, in Azure's words, where that is an entity of Service Bus.
+    pub(super) fn named(&self, error: MessagingError) -> MessagingError {
+        let kind = self.topic.subscription_kind(&self.subscription);
+        if error != MessagingError::EntityDeleted || kind == SubscriptionKind::Event {
+            return error;
         }
+        let reason = "it has been deleted".to_owned();
+        self.broker.no_entity(self.address(), reason)
     }
 
     /// Locks up to `limit` messages that can be received now.
@@ -159,7 +160,7 @@ impl MessageReceiver {
         self.check_receivable()?;
         let of = self.queue();
         let receiving = self.broker.receive_within(by, of, wait, give_up, receive);
-        receiving.await
+        receiving.await.map_err(|error| self.named(error))
     }
 
     /// Returns the bytes of what a request for up to `limit` messages locks.
@@ -282,7 +283,8 @@ impl MessageReceiver {
             None => Awaited::Queue(self.queue()),
             Some(held) => Awaited::Session(SessionWait::In(held.of, held.name.clone())),
         };
-        let waiter = self.broker.wait_at(awaited, by)?;
+        let waiter = self.broker.wait_at(awaited, by);
+        let waiter = waiter.map_err(|error| self.named(error))?;
         Ok(self.broker.due(&waiter, in_vain).await?)
     }
 
@@ -293,7 +295,8 @@ impl MessageReceiver {
         session: Option<&HeldSession>,
     ) -> Result<Vec<Locked>, MessagingError> {
         let request = self.request(which, limit, session);
-        self.broker.receive(&request).await
+        let locked = self.broker.receive(&request).await;
+        locked.map_err(|error| self.named(error))
     }
 
     fn request(

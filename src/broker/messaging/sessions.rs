@@ -146,8 +146,8 @@ impl MessageReceiver {
             (Some(_), false) => Err(NotAllowed::ReceiveInSession.into()),
             (Some(which), true) => {
                 let (broker, queue) = (self.broker(), &self.subscription);
-                let accepted = broker.accept_session(by, queue, which, give_up).await?;
-                Ok(Some(accepted))
+                let accepted = broker.accept_session(by, queue, which, give_up).await;
+                accepted.map(Some).map_err(|error| self.named(error))
             }
         }
     }

@@ -573,6 +573,7 @@ async fn who_waits_for_a_session_is_told_that_the_queue_was_disabled_or_deleted(
         assert!(matches!(answered.await, Ok(Performative::Attach(_))));
         let error = client.told_of_its_end().await;
         assert_eq!(error.condition, expected, "{}", error.description);
+        assert!(error.description.contains("jobs"), "{}", error.description);
     }
 }
 
