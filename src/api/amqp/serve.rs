@@ -725,6 +725,8 @@ impl Shell<'_> {
         }
     }
 
+    /// Rejects more links for tokens than there may be, as Azure does: Go's client begins a new connection then, and takes any
+    /// other condition for the end.
     fn check_token_links(&self, role: Role) -> Result<(), AmqpError> {
         let most = if self.is_known { TOKEN_LINKS_MAX } else { 1 };
         let links = match role {
@@ -735,7 +737,7 @@ impl Shell<'_> {
             return Ok(());
         }
         let problem = format!("a connection has at most {most} links to and from $cbs now");
-        Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem))
+        Err(AmqpError::new(NOT_ALLOWED, problem))
     }
 
     fn spawn<F>(

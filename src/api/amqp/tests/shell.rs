@@ -38,7 +38,8 @@ use crate::model::shared_access::Rights;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::condition::{
-    CONNECTION_FORCED, MESSAGE_LOCK_LOST, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
+    CONNECTION_FORCED, MESSAGE_LOCK_LOST, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::{Message, Properties};
@@ -1024,7 +1025,7 @@ async fn links_for_tokens_are_few() {
         .error
         .as_ref()
         .map(|error| error.condition.as_ref());
-    assert_eq!(condition, Some(RESOURCE_LIMIT_EXCEEDED));
+    assert_eq!(condition, Some(NOT_ALLOWED));
 }
 
 /// A request for a token with an id of so many bytes, whose answer repeats the id.
@@ -1057,7 +1058,7 @@ async fn before_a_key_is_shown_there_is_one_link_each_way_and_nothing_else() {
         };
         let condition = detach.error.expect("an error").condition;
         let expected = if address == "$cbs" {
-            RESOURCE_LIMIT_EXCEEDED
+            NOT_ALLOWED
         } else {
             UNAUTHORIZED_ACCESS
         };
