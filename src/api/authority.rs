@@ -79,7 +79,7 @@ pub(in crate::api) struct Grant {
 /// Why what was shown opens nothing. Never tells a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::api) enum AccessDenied {
-    #[error("the shared access signature is not valid: {0}")]
+    #[error(transparent)]
     Token(#[from] TokenError),
     #[error("the resource of the shared access signature is not valid: {0}")]
     Resource(#[from] InvalidTokenResource),

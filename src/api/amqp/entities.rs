@@ -233,8 +233,9 @@ pub(super) fn signature(request: &PutToken) -> Result<&str, AmqpError> {
     }
 }
 
-/// The answer to a token that opens nothing.
+/// The answer to a token that opens nothing. Programs compare what it begins with.
 pub(super) fn unproven(request: &PutToken, denied: &AccessDenied) -> AmqpError {
     let audience = &request.audience;
-    AmqpError::new(AUTH_FAILED, format!("the token for {audience}: {denied}"))
+    let problem = format!("{denied}. The token was shown for {audience}.");
+    AmqpError::new(AUTH_FAILED, problem)
 }

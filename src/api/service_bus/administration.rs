@@ -15,7 +15,7 @@ use super::refusal::Refusal;
 use super::{Denied, authority_of, authorize};
 use crate::api::ApiState;
 use crate::api::auth::query_value;
-use crate::api::authority::{Authority, Demand};
+use crate::api::authority::{AccessDenied, Authority, Demand};
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
@@ -125,11 +125,27 @@ fn unauthorized(method: &Method, denied: Denied) -> Refusal {
         Method::DELETE => "Delete",
         _ => "Write",
     };
-    let is_missing = denied.is_of_rights();
+    if !denied.is_of_rights() {
+        return numbered(denied);
+    }
     let mut refusal = Refusal::from(denied);
-    if is_missing {
-        let own = &refusal.detail;
-        refusal.detail = format!("Manage,Entity{verb} claims required for this operation. {own}");
+    let own = &refusal.detail;
+    refusal.detail = format!("Manage,Entity{verb} claims required for this operation. {own}");
+    refusal.numbered(40_100)
+}
+
+/// Says why a request is denied, behind the number that Azure has for it.
+fn numbered(denied: Denied) -> Refusal {
+    let is_of_signature = matches!(
+        denied,
+        Denied::Access(
+            AccessDenied::Token(_) | AccessDenied::Resource(_) | AccessDenied::WrongKey(_)
+        )
+    );
+    let refusal = Refusal::from(denied);
+    if is_of_signature {
+        let detail = format!("SubCode=40103: {}", refusal.detail);
+        return Refusal { detail, ..refusal };
     }
     refusal.numbered(40_100)
 }
@@ -316,7 +332,7 @@ impl Call<'_> {
             let token = token.and_then(|token| token.strip_prefix("SharedAccessSignature "));
             let missing = || {
                 let detail = format!("To forward to /{path}, the request needs the header {name}.");
-                Refusal::unauthorized(detail)
+                Denied::Other(Refusal::unauthorized(detail))
             };
             let checked = token.ok_or_else(missing).and_then(|token| {
                 let authority = authority_of(self.state, self.request, token)?;
@@ -328,7 +344,7 @@ impl Call<'_> {
                 let now = self.state.broker.clock().now();
                 Ok(authority.check(demand, now)?)
             });
-            checked.map_err(|refusal| refusal.numbered(40_100))?;
+            checked.map_err(numbered)?;
         }
         Ok(())
     }

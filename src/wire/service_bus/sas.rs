@@ -30,14 +30,15 @@ pub struct Granted {
     pub key: usize,
 }
 
-/// Why a token grants nothing. Never tells the token itself.
+/// Why a token grants nothing. Never tells the token itself. What Azure has words for begins with these: programs compare them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error(
-        "{0}; a token is SharedAccessSignature sr=<resource>&sig=<signature>&se=<expiry>&skn=<rule>"
+        "the shared access signature is not valid: {0}; a token is SharedAccessSignature \
+         sr=<resource>&sig=<signature>&se=<expiry>&skn=<rule>"
     )]
     Malformed(&'static str),
-    #[error("it was not signed with the key of its rule")]
+    #[error("the shared access signature was not signed with the key of its rule")]
     WrongSignature,
     #[error("ExpiredToken: The token is expired. Expiration time: '{at}'")]
     Expired { at: Timestamp },

@@ -27,7 +27,7 @@ use crate::store::views::DeadLetterQuery;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::{PutToken, TokenKind};
 use crate::wire::amqp::condition::{
-    ENTITY_DISABLED, MESSAGE_LOCK_LOST, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND,
+    AUTH_FAILED, ENTITY_DISABLED, MESSAGE_LOCK_LOST, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND,
     NOT_IMPLEMENTED, SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::management::Operation;
@@ -518,7 +518,28 @@ async fn what_is_not_allowed_or_lost_is_said_in_azures_words() {
     let Some(DeliveryState::Rejected(Some(lost))) = answer.state else {
         panic!("a rejection: {:?}", answer.state);
     };
+    let container = EntityContainer::new(door.state().clone(), GUESSER);
+    let now = door.clock().now();
+    let shown = |key: &str, until| {
+        let token = sas::sign("sb://host/", ROOT_RULE, until, &Secret::new(key));
+        let shown = container.token(&PutToken {
+            kind: TokenKind::SharedAccessSignature,
+            audience: "amqps://host/jobs".to_owned(),
+            token: Secret::new(token),
+        });
+        shown.expect_err("it opens nothing")
+    };
     for (error, condition, begins) in [
+        (
+            shown(TOKEN, now),
+            AUTH_FAILED,
+            "ExpiredToken: The token is expired. Expiration time: '",
+        ),
+        (
+            shown("another key", now + Duration::from_secs(60)),
+            AUTH_FAILED,
+            "InvalidSignature: The token has an invalid signature.",
+        ),
         (
             denied,
             UNAUTHORIZED_ACCESS,
