@@ -547,19 +547,24 @@ def test_only_who_may_manage_is_heard(appliance, admin, name):
     wrong = token(appliance.url, "wrong")
     of_queue = token(f"{appliance.url}/{name}", keys["key1"], rule="key1")
     elsewhere = token(f"{appliance.url}/other", appliance.token)
+    lacking = {
+        "GET": "Manage,EntityRead claims required for this operation.",
+        "PUT": "Authorization failed for specified action: Manage,EntityWrite.",
+        "DELETE": "Authorization failed for specified action: Manage,EntityDelete.",
+    }
     for authorization, begins in (
         (None, "SubCode=40100. "),
         (wrong, "SubCode=40103: InvalidSignature: The token has an invalid signature."),
-        (of_queue, "SubCode=40100. "),
-        (elsewhere, "SubCode=40100. "),
+        (of_queue, None),
+        (elsewhere, None),
         ("Bearer wrong", "SubCode=40100. "),
     ):
-        for method in ("GET", "PUT", "DELETE"):
+        for method, words in lacking.items():
             answer = ask(appliance, method, f"/{name}", authorization)
             assert answer.status_code == 401, authorization
             error = ElementTree.fromstring(answer.text)
             assert error.find("Code").text == "401"
-            assert error.find("Detail").text.startswith(begins)
+            assert error.find("Detail").text.startswith(begins or words)
     viewer = appliance.manage("POST", "/everpost/tokens", {"name": name, "role": "viewer"})["token"]
     assert ask(appliance, "GET", f"/{name}", f"Bearer {viewer}").status_code == 403
     assert ask(appliance, "GET", f"/{name}", f"Bearer {appliance.token}").status_code == 200

@@ -71,7 +71,8 @@ pub(in crate::api) async fn intercept(
         path: request.uri().path(),
     };
     let by = authorize(&state, &request, demand);
-    let answer = match by.map_err(|denied| unauthorized(request.method(), denied)) {
+    let denied = |denied| unauthorized(request.method(), place.as_ref(), denied);
+    let answer = match by.map_err(denied) {
         Ok(by) => Box::pin(answer(&state, by, request)).await,
         Err(refusal) => Err(refusal),
     };
@@ -119,19 +120,46 @@ fn public_feed(state: &ApiState, request: &Request) -> Response {
 }
 
 /// Begins with what Azure says where a right is missing, which programs look for.
-fn unauthorized(method: &Method, denied: Denied) -> Refusal {
-    let verb = match *method {
-        Method::GET => "Read",
-        Method::DELETE => "Delete",
-        _ => "Write",
-    };
+fn unauthorized(method: &Method, place: Option<&Place>, denied: Denied) -> Refusal {
     if !denied.is_of_rights() {
         return numbered(denied);
     }
-    let mut refusal = Refusal::from(denied);
-    let own = &refusal.detail;
-    refusal.detail = format!("Manage,Entity{verb} claims required for this operation. {own}");
-    refusal.numbered(40_100)
+    let refusal = Refusal::from(denied);
+    let detail = format!("{} {}", lacking(method, place), refusal.detail);
+    Refusal { detail, ..refusal }
+}
+
+/// Returns Azure's words for those who lack the right to read, to write or to delete what is at a place.
+fn lacking(method: &Method, place: Option<&Place>) -> String {
+    const OF_QUEUES_AND_TOPICS: [&str; 3] = [
+        "Manage,EntityRead claims required for this operation.",
+        "Authorization failed for specified action: Manage,EntityWrite.",
+        "Authorization failed for specified action: Manage,EntityDelete.",
+    ];
+    let verb = match *method {
+        Method::GET => 0,
+        Method::DELETE => 2,
+        _ => 1,
+    };
+    let operations = match place {
+        Some(Place::Namespace | Place::Queues | Place::Topics | Place::Entity(_)) | None => {
+            return OF_QUEUES_AND_TOPICS[verb].to_owned();
+        }
+        Some(Place::Subscriptions(_)) => [
+            "EnumerateSubscriptions",
+            "CreateOrUpdateSubscription",
+            "DeleteSubscription",
+        ],
+        Some(Place::Subscription(..)) => [
+            "GetSubscription",
+            "CreateOrUpdateSubscription",
+            "DeleteSubscription",
+        ],
+        Some(Place::Rules(..)) => ["EnumerateRules", "CreateOrUpdateRule", "DeleteRule"],
+        Some(Place::Rule(..)) => ["GetRule", "CreateOrUpdateRule", "DeleteRule"],
+    };
+    let operation = operations[verb];
+    format!("401 SubCode=40100: Unauthorized : Unauthorized access for '{operation}' operation.")
 }
 
 /// Says why a request is denied, behind the number that Azure has for it.
