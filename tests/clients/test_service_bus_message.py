@@ -203,6 +203,17 @@ def test_ids_of_sessions_and_partitions_are_kept(client, queue):
     assert (message.session_id, message.partition_key, message.reply_to_session_id) == ("s", "s", "r")
 
 
+def test_a_message_that_was_received_can_be_sent_again(client, queue):
+    ids = {"message_id": "m", "correlation_id": "c", "partition_key": "p", "reply_to_session_id": "r"}
+    send(client, queue, "a", **ids)
+    [first] = received(client, queue, 1)
+    with client.get_queue_sender(queue) as sender:
+        sender.send_messages(first)
+    [again] = received(client, queue, 1)
+    assert str(again) == "a"
+    assert {name: getattr(again, name) for name in ids} == ids
+
+
 def test_properties_have_64_kib_together(client, queue):
     own = {f"p{number}": "x" * 1_000 for number in range(60)}
     send(client, queue, "a", application_properties=own)

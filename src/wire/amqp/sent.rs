@@ -50,9 +50,17 @@ impl FieldKind {
     }
 
     /// Returns the value in the type that it has to be of; `None` for what has no such value. Texts and symbols are mixed up
-    /// by clients, and so are the widths of numbers.
+    /// by clients, and so are the widths of numbers. Python's client has texts as bytes, and sends those as binaries when it
+    /// sends a message that it has received.
     fn take(self, value: Value) -> Option<Value> {
         let whole = value.as_integer();
+        let value = match (self, value) {
+            (Self::Id { .. } | Self::Text { .. } | Self::Symbol, Value::Binary(bytes)) => {
+                let text = std::str::from_utf8(&bytes).map(Value::from);
+                text.unwrap_or(Value::Binary(bytes))
+            }
+            (_, value) => value,
+        };
         match (self, value) {
             (_, Value::Null) => Some(Value::Null),
             (Self::Id { .. }, id @ (Value::Uuid(_) | Value::Binary(_))) => Some(id),
@@ -170,6 +178,7 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
     let mut taken = Map::with_capacity(map.len());
     let mut is_same = !has_other_forms(&given)?;
     for (key, value) in map {
+        let is = std::mem::discriminant(&value);
         is_same &= !matches!(key, Value::String(_));
         let key = if let Value::String(name) | Value::Symbol(name) = key {
             Value::Symbol(name)
@@ -185,6 +194,7 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
             Some((name, kind)) => taken_as(of, name, kind, value)?,
             None => value.canonical(),
         };
+        is_same &= std::mem::discriminant(&value) == is;
         taken.push((key, value));
     }
     check_unique(&taken)?;

@@ -237,12 +237,21 @@ fn a_message_of_a_batch_is_held_to_the_same() {
 }
 
 #[test]
-fn texts_and_symbols_are_exchanged_and_numbers_widened() {
+fn texts_symbols_and_binaries_are_exchanged_and_numbers_widened() {
     let text = |text: &str| Value::from(text);
+    let binary = |text: &str| Value::Binary(Bytes::copy_from_slice(text.as_bytes()));
+    let no_text = || Value::Binary(vec![0xff; 200].into());
     for (place, given, expected) in [
         (0, Value::symbol("m"), text("m")),
+        (0, binary("größe"), text("größe")),
+        (0, no_text(), no_text()),
         (0, Value::Uint(7), Value::Ulong(7)),
+        (1, binary("user"), binary("user")),
         (3, Value::symbol("s"), text("s")),
+        (3, binary("s"), text("s")),
+        (5, binary("c"), text("c")),
+        (6, binary("text/plain"), Value::symbol("text/plain")),
+        (10, binary("group"), text("group")),
         (6, text("text/plain"), Value::symbol("text/plain")),
         (7, text("gzip"), Value::symbol("gzip")),
         (11, Value::Int(7), Value::Uint(7)),
@@ -256,6 +265,16 @@ fn texts_and_symbols_are_exchanged_and_numbers_widened() {
             Message::sent(&with_section(code, map(text("k"), text("v")))).expect("a message");
         let expected = Message::sent(&with_section(code, map(Value::symbol("k"), text("v"))));
         assert_eq!(Ok(message), expected, "{code:x}");
+    }
+    for name in [annotation::PARTITION_KEY, annotation::VIA_PARTITION_KEY] {
+        let annotated = |value| with_section(0x72, map(Value::symbol(name), value));
+        for given in [binary("key"), Value::symbol("key")] {
+            let message = Message::sent(&annotated(given)).expect("a message");
+            let expected = annotated(text("key"));
+            assert_eq!(Bytes::from(message.to_bytes()), expected, "{name}");
+        }
+        let error = Message::sent(&annotated(no_text())).expect_err("no text");
+        assert!(error.to_string().starts_with(name), "{error}");
     }
     let message = Message::sent(&with_section(0x74, map(Value::symbol("k"), text("v"))));
     let expected = vec![(text("k"), text("v"))];
