@@ -52,6 +52,20 @@ def test_messages_are_settled_in_every_way(client, queue, size):
         assert receiving.peek_messages() == []
 
 
+def test_messages_are_settled_after_their_link_was_detached(client, queue):
+    """The client settles over the link, hears no answer, and settles by a request."""
+    for settle in ("complete_message", "defer_message", "dead_letter_message"):
+        send(client, queue, settle)
+        with receiver(client, queue) as receiving:
+            [message] = receiving.receive_messages()
+            receiving._handler._link.detach()
+            getattr(receiving, settle)(message)
+    with receiver(client, queue, **DEAD) as receiving:
+        [message] = receiving.receive_messages()
+        assert str(message) == "dead_letter_message"
+        receiving.complete_message(message)
+
+
 @pytest.mark.parametrize("prefetch", [0, 1, 100])
 def test_messages_come_in_order_whatever_is_prefetched(client, queue, prefetch):
     expected = [f"{number}" for number in range(25)]

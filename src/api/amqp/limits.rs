@@ -93,6 +93,9 @@ pub(super) const STRANGER_OUTPUT_BYTES_MAX: usize = 8 * 1_024;
 /// Messages that a link has handed out and heard nothing of.
 pub(super) const UNSETTLED_MAX: usize = 5_000;
 
+/// Locks that a connection has settled last, of which it is known that they were.
+pub(super) const SETTLED_LOCKS_MAX: usize = 1_000;
+
 /// Messages that a link asks for at once, so that links of a connection get their turns.
 pub(super) const TAKE_MAX: usize = 256;
 

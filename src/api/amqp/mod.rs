@@ -23,6 +23,7 @@ mod sender;
 mod serve;
 mod session;
 mod sessions;
+mod settled_locks;
 mod task_set;
 mod tasks;
 #[cfg(test)]

@@ -30,6 +30,7 @@ use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::receipt::Unwritten;
 use crate::api::amqp::replies::ReplyLinks;
 use crate::api::amqp::session::{Acceptance, Handout, named_bytes, nothing_left, too_many_links};
+use crate::api::amqp::settled_locks::SettledLocks;
 use crate::api::amqp::task_set::{AttachedLink, TaskSet};
 use crate::api::amqp::tasks::{
     Arrived, Command, Credit, Deliver, DischargeResult, LocksChecked, PreparedRequest, Reply,
@@ -94,6 +95,7 @@ where
         own,
         output: account.nothing(),
         claims_kept: account.nothing(),
+        settled: Arc::new(SettledLocks::new(&account)),
         connection: Connection::new(server.container_id.clone(), account, now),
         links: HashMap::new(),
         replies: ReplyLinks::default(),
@@ -151,6 +153,7 @@ struct Shell<'a> {
     /// Messages that wait until the peer has taken what was sent before.
     held: VecDeque<Deliver>,
     takes: Arc<Semaphore>,
+    settled: Arc<SettledLocks>,
     /// Places for requests that are answered at once.
     requests: Arc<Semaphore>,
     tasks: TaskSet,
@@ -766,6 +769,7 @@ impl Shell<'_> {
             commands: self.commands.clone(),
             inbox: work,
             account: self.connection.account().clone(),
+            settled: Arc::clone(&self.settled),
             gone: gone.clone(),
         };
         self.tasks.spawn(held, run(task, credit_of));

@@ -1,6 +1,7 @@
 //! The tasks of links: each does one thing after the other for its link, with as much at once as has gathered.
 
 use std::collections::{HashMap, HashSet};
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::api::amqp::limits::{
 use crate::api::amqp::order::{Behind, Turn};
 use crate::api::amqp::receipt::{Receipt, WriteReport};
 use crate::api::amqp::session::{Acceptance, Handout};
+use crate::api::amqp::settled_locks::{SettledLock, SettledLocks};
 use crate::api::amqp::transactions::{Enlisted, OpenPart};
 use crate::api::authority::{Authority, Demand};
 use crate::base::budget::{MemoryAccount, TakenBytes};
@@ -192,6 +194,8 @@ pub(super) struct Task {
     pub(super) inbox: mpsc::UnboundedReceiver<Box<Work>>,
     /// Counts all that the task keeps for the client.
     pub(super) account: MemoryAccount,
+    /// The locks that were settled over any link of the connection.
+    pub(super) settled: Arc<SettledLocks>,
     /// Cancelled when the link is gone.
     pub(super) gone: CancellationToken,
 }
@@ -394,9 +398,12 @@ async fn answer(
     let properties = message.properties().unwrap_or_default();
     let mut memory = task.account.nothing();
     let answer = match asked {
-        Ok((asked, by)) => match memory_for(&asked, &task.account).await {
+        Ok((mut asked, by)) => match memory_for(&asked, &task.account).await {
             Some(taken) => {
                 memory = taken;
+                if let management::Operation::Settle { tokens, outcome } = &mut asked {
+                    task.settled.take_out(tokens, outcome);
+                }
                 task.container.manage(entity, asked, &by).await
             }
             None => Err(no_memory()),
@@ -903,8 +910,15 @@ impl HandingOut {
         }
         let (link, commands) = (self.task.link, self.task.commands.clone());
         let receiver = Arc::clone(&self.receiver);
+        let known = Arc::clone(&self.task.settled);
         let settle = async move {
+            let of_kind = |(token, outcome): &(Uuid, Outcome)| (*token, discriminant(outcome));
+            let asked: Vec<SettledLock> = locks.iter().map(of_kind).collect();
             let results = receiver.settle(locks).await;
+            let each = asked.into_iter().zip(&answers).zip(&results);
+            // Who waits for no answer does not ask again.
+            let done = each.filter(|((_, answer), result)| answer.is_some() && result.is_ok());
+            known.add(done.map(|((lock, _), _)| lock));
             drop(kept);
             let (mut settled, mut lost) = (Vec::new(), None);
             for (answer, result) in answers.into_iter().zip(results) {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::shell::{Client, State, discharge};
 use super::*;
@@ -555,6 +556,64 @@ async fn what_is_not_allowed_or_lost_is_said_in_azures_words() {
         let text = error.description;
         assert!(text.starts_with(begins), "{text}");
     }
+}
+
+/// Python's client hears no answer once it has detached its link, and asks for the same by a request.
+#[tokio::test]
+async fn what_was_settled_over_a_link_can_be_asked_for_again_by_a_request() {
+    let door = Door::new().await;
+    door.define("/queues/jobs", json!({})).await;
+    let mut client = authorized(&door).await;
+    let messages = ["1", "2", "3"].map(|id| message(id, None));
+    client.put(0, "jobs", &messages).await;
+    client.receive_from(1, "jobs", vec![]).await;
+    client.manage("jobs").await;
+    client.send(&grant(1, 0, 2)).await;
+    let mut received = Vec::new();
+    for _ in 0..2 {
+        received.push(into_transfer(client.answer().await));
+    }
+    let tokens = received.iter().map(|each| {
+        let tag = each.delivery_tag.as_deref().expect("a tag");
+        Uuid::from_bytes_le(tag.try_into().expect("a token"))
+    });
+    let tokens: Vec<Uuid> = tokens.collect();
+    client.send(&detach(1)).await;
+    assert!(matches!(client.answer().await, Performative::Detach(_)));
+    let id = received[0].delivery_id.expect("an id");
+    client
+        .send(&disposition(id, id, DeliveryState::Accepted))
+        .await;
+    let answer = client.answer().await;
+    assert!(matches!(answer, Performative::Disposition(_)), "{answer:?}");
+    let settle = |tokens: &[Uuid], outcome: &str| {
+        let tokens = tokens.iter().copied().map(Value::Uuid).collect();
+        vec![
+            (
+                "lock-tokens".into(),
+                Value::array(ElementType::UUID, tokens),
+            ),
+            ("disposition-status".into(), outcome.into()),
+        ]
+    };
+    for (id, tokens, outcome, expected) in [
+        (0, &tokens[..1], "completed", 200),
+        (1, &tokens[..1], "completed", 200),
+        (2, &tokens[..1], "abandoned", 410),
+        (3, &tokens[..], "completed", 200),
+        // What a request has settled is told by its answer.
+        (4, &tokens[1..], "completed", 410),
+    ] {
+        let body = settle(tokens, outcome);
+        let asked = client.request(id, "com.microsoft:update-disposition", None, body);
+        assert_eq!(asked.await.0, expected, "{id}");
+    }
+    assert_eq!(client.peeked(5, None).await, ["3"]);
+    let mut other = authorized(&door).await;
+    other.manage("jobs").await;
+    let body = settle(&tokens[..1], "completed");
+    let asked = other.request(0, "com.microsoft:update-disposition", None, body);
+    assert_eq!(asked.await.0, 410, "over another connection");
 }
 
 #[tokio::test]

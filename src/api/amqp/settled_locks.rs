@@ -1,0 +1,84 @@
+//! The locks that a connection has settled last. A client whose link is detached hears nothing of what it has settled over that, and
+//! asks for the same again by `$management`: Python's does.
+
+use std::collections::{HashSet, VecDeque};
+use std::mem::{Discriminant, discriminant};
+use std::sync::Mutex;
+
+use uuid::Uuid;
+
+use crate::api::amqp::limits::SETTLED_LOCKS_MAX;
+use crate::base::budget::{MemoryAccount, TakenBytes};
+use crate::wire::amqp::outcome::Outcome;
+
+/// Tokens of locks that were settled, each with the kind of its outcome. Clients write reasons and properties in another way in
+/// requests, so these do not count.
+pub(super) struct SettledLocks(Mutex<LastSettled>);
+
+/// The token of a lock, and what was asked for.
+pub(super) type SettledLock = (Uuid, Discriminant<Outcome>);
+
+struct LastSettled {
+    locks: VecDeque<SettledLock>,
+    /// The bytes that they count for.
+    memory: TakenBytes,
+}
+
+impl SettledLocks {
+    pub(super) fn new(account: &MemoryAccount) -> Self {
+        Self(Mutex::new(LastSettled {
+            locks: VecDeque::new(),
+            memory: account.nothing(),
+        }))
+    }
+
+    /// Adds locks. The oldest go.
+    pub(super) fn add(&self, settled: impl IntoIterator<Item = SettledLock>) {
+        let mut last = self.0.lock().unwrap();
+        for lock in settled {
+            if last.locks.len() == SETTLED_LOCKS_MAX {
+                last.locks.pop_front();
+            }
+            last.locks.push_back(lock);
+        }
+        let bytes = last.locks.capacity() * size_of::<SettledLock>();
+        last.memory.resize_anyway(bytes);
+    }
+
+    /// Takes those out of `tokens` whose locks were settled with such an outcome.
+    pub(super) fn take_out(&self, tokens: &mut Vec<Uuid>, outcome: &Outcome) {
+        let last = self.0.lock().unwrap();
+        let asked = discriminant(outcome);
+        let same = last.locks.iter().filter(|(_, settled)| *settled == asked);
+        let done: HashSet<Uuid> = same.map(|(token, _)| *token).collect();
+        tokens.retain(|token| !done.contains(token));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::budget::Budget;
+
+    #[test]
+    fn the_last_locks_are_kept_and_counted() {
+        let account = Budget::of(1 << 20).account([None, None], usize::MAX);
+        let settled = SettledLocks::new(&account);
+        let left = |tokens: [u128; 2], outcome: &Outcome| {
+            let mut tokens = Vec::from(tokens.map(Uuid::from_u128));
+            settled.take_out(&mut tokens, outcome);
+            tokens.iter().map(Uuid::as_u128).collect::<Vec<_>>()
+        };
+        let completed = |token| (Uuid::from_u128(token), discriminant(&Outcome::Complete));
+        let most = SETTLED_LOCKS_MAX as u128;
+        settled.add((0..most).map(completed));
+        assert_eq!(left([0, most], &Outcome::Complete), [most]);
+        assert_eq!(left([0, 1], &Outcome::Release), [0, 1]);
+        let counted = account.taken();
+        settled.add((most..2 * most).map(completed));
+        assert_eq!(left([most - 1, most], &Outcome::Complete), [most - 1]);
+        assert_eq!(account.taken(), counted, "the memory does not grow");
+        drop(settled);
+        assert_eq!(account.taken(), 0);
+    }
+}
