@@ -167,6 +167,14 @@ impl Door {
         &self.state
     }
 
+    /// Counts the statements of the database that run until `work` is done.
+    pub(super) async fn statements_of(&self, work: impl Future) -> u64 {
+        self.database.count_statements().expect("a count");
+        let before = InlineDatabase::statements();
+        work.await;
+        InlineDatabase::statements() - before
+    }
+
     /// Defines a resource by the management API.
     pub(super) async fn define(&self, path: &str, properties: Value) {
         let body = json!({ "properties": properties });

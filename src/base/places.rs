@@ -56,16 +56,25 @@ impl<K: Clone + Eq + Hash> Places<K> {
 
     /// Waits for a place. Among those who wait the keys take turns, and of each key the first that came is next.
     pub async fn take(&self, key: K) -> TakenPlace<K> {
+        self.take_in(key.clone(), key).await
+    }
+
+    /// Waits for a place as [`Places::take`] does, in the turn of a group of keys.
+    pub async fn take_in(&self, group: K, key: K) -> TakenPlace<K> {
         let any = WaitingMax {
             by_key: usize::MAX,
             in_all: usize::MAX,
         };
-        let place = self.take_within(any, key).await;
+        let place = self.line_up(any, group, key).await;
         place.expect("any number may wait")
     }
 
     /// Waits for a place as [`Places::take`] does, unless so many wait already that the next one has to come back.
     pub async fn take_within(&self, most: WaitingMax, key: K) -> Option<TakenPlace<K>> {
+        self.line_up(most, key.clone(), key).await
+    }
+
+    async fn line_up(&self, most: WaitingMax, group: K, key: K) -> Option<TakenPlace<K>> {
         let next = {
             let mut held = self.lock();
             if let Some(left) = held.free.checked_sub(1) {
@@ -77,7 +86,7 @@ impl<K: Clone + Eq + Hash> Places<K> {
                 return None;
             }
             let (sender, next) = oneshot::channel();
-            waiting.push(key, sender);
+            waiting.push_in(group, key, sender);
             next
         };
         Some(next.await.expect("whoever waits is told"))

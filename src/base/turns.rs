@@ -4,11 +4,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// A queue of each key in its own order, and of the keys in turn.
+/// A queue of each key in its own order, and of the keys in turn. Keys of one group have its turn together, and take turns in it.
 #[derive(Debug)]
 pub struct Turns<K, T> {
     by_key: HashMap<K, VecDeque<T>>,
-    /// The keys of which something waits, the next one first.
+    /// The keys of each group of which something waits, the next one first.
+    groups: HashMap<K, VecDeque<K>>,
+    /// The groups of which something waits, the next one first.
     order: VecDeque<K>,
     /// How much waits of all keys.
     len: usize,
@@ -18,6 +20,7 @@ impl<K, T> Default for Turns<K, T> {
     fn default() -> Self {
         Self {
             by_key: HashMap::new(),
+            groups: HashMap::new(),
             order: VecDeque::new(),
             len: 0,
         }
@@ -25,11 +28,20 @@ impl<K, T> Default for Turns<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T> Turns<K, T> {
-    /// Adds something behind what waits of `key`.
+    /// Adds something behind what waits of `key`, which is a group of its own.
     pub fn push(&mut self, key: K, item: T) {
+        self.push_in(key.clone(), key, item);
+    }
+
+    /// Adds something behind what waits of `key`, which stays in its group for as long as anything waits.
+    pub fn push_in(&mut self, group: K, key: K, item: T) {
         let waiting = self.by_key.entry(key.clone()).or_default();
         if waiting.is_empty() {
-            self.order.push_back(key);
+            let keys = self.groups.entry(group.clone()).or_default();
+            if keys.is_empty() {
+                self.order.push_back(group);
+            }
+            keys.push_back(key);
         }
         waiting.push_back(item);
         self.len += 1;
@@ -46,15 +58,26 @@ impl<K: Clone + Eq + Hash, T> Turns<K, T> {
             let first = self.by_key.get(key).and_then(VecDeque::front);
             first.is_some_and(&suits)
         };
-        let place = self.order.iter().position(is_next)?;
-        let key = self.order.remove(place)?;
+        let found = self.order.iter().enumerate().find_map(|(place, group)| {
+            let keys = self.groups.get(group)?;
+            Some((place, keys.iter().position(&is_next)?))
+        });
+        let (place, place_of_key) = found?;
+        let group = self.order.remove(place)?;
+        let keys = self.groups.get_mut(&group)?;
+        let key = keys.remove(place_of_key)?;
         let waiting = self.by_key.get_mut(&key)?;
         let item = waiting.pop_front();
         self.len -= 1;
         if waiting.is_empty() {
             self.by_key.remove(&key);
         } else {
-            self.order.push_back(key);
+            keys.push_back(key);
+        }
+        if keys.is_empty() {
+            self.groups.remove(&group);
+        } else {
+            self.order.push_back(group);
         }
         item
     }
@@ -92,5 +115,26 @@ mod tests {
         assert_eq!(order, [1, 5, 6, 2, 3]);
         assert!(turns.is_empty() && turns.waiting(&'a') == 0);
         assert_eq!((turns.pop_if(|_| true), turns.len()), (None, 0));
+    }
+
+    #[test]
+    fn the_keys_of_a_group_have_one_turn_together() {
+        let mut turns = Turns::default();
+        for (group, key, item) in [
+            ('g', 'a', 1),
+            ('g', 'a', 2),
+            ('g', 'b', 3),
+            ('g', 'c', 4),
+            ('h', 'd', 5),
+            ('h', 'd', 6),
+        ] {
+            turns.push_in(group, key, item);
+        }
+        turns.push('e', 7);
+        let even = turns.pop_if(|item| item % 2 == 0);
+        assert_eq!(even, Some(4), "the first of a key in the group");
+        let order: Vec<_> = std::iter::from_fn(|| turns.pop()).collect();
+        assert_eq!(order, [5, 7, 1, 6, 3, 2]);
+        assert!(turns.is_empty() && turns.groups.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Locks of messages: what their receivers do with them.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::broker::Broker;
 use crate::broker::messaging::arrivals::Awaited;
@@ -12,13 +12,14 @@ use crate::model::subscription::{DeadLetterDestination, EventSubscription, Subsc
 use crate::store::{LockChanges, LockSettled, LocksSettled, QueueRoom, StoreError};
 
 impl Broker {
-    /// Settles and renews locks, in several changes if they are many or their messages have much that receivers have set.
-    /// Returns what became of each. `audit` is recorded if dead letters leave their queue for good, with their number in each change.
+    /// Settles and renews locks, in several changes if they are many or their messages have much that receivers have set. A lock
+    /// that is named several times counts once, as it is named first. Returns what became of each. `audit` is recorded if dead letters leave their queue for good, with their number in each change.
     pub async fn settle_locks(
         &self,
         changes: Vec<LockChange>,
         audit: Option<AuditEntry>,
     ) -> Result<Vec<Result<DeliveryId, LockError>>, StoreError> {
+        let (changes, places) = each_once(changes);
         let mut ended = Vec::with_capacity(changes.len());
         let mut request = LockChanges {
             dropping: self.dropping(&changes),
@@ -35,7 +36,7 @@ impl Broker {
             ended.extend(each.map(|settled| settled.map(|done| done.lock.delivery)));
             request = rest;
         }
-        Ok(ended)
+        Ok(places.into_iter().map(|place| ended[place]).collect())
     }
 
     /// Counts settled locks, wakes who waits for what became available, and ends what came back from its last attempt.
@@ -154,4 +155,20 @@ impl Broker {
         }
         dead > 0
     }
+}
+
+/// Returns the first change of each lock, and for each change the place of that.
+fn each_once(changes: Vec<LockChange>) -> (Vec<LockChange>, Vec<usize>) {
+    let mut first = Vec::with_capacity(changes.len());
+    let mut places = Vec::with_capacity(changes.len());
+    let mut named = HashMap::with_capacity(changes.len());
+    for change in changes {
+        let next = first.len();
+        let place = *named.entry(change.token).or_insert(next);
+        places.push(place);
+        if place == next {
+            first.push(change);
+        }
+    }
+    (first, places)
 }

@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::base::places::Places;
 use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::limits::REQUEST_ID_WINDOW;
+use crate::model::registry::Registry;
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::answers::{Answers, Ended, Reply};
 use crate::store::engine::checkpoints::Checkpointer;
@@ -120,8 +121,8 @@ enum Backend {
     Threads {
         changes: Arc<queue::Sender<Change>>,
         queries: mpsc::Sender<Query>,
-        /// See [`Db::read_in_turn`]. An entity has one place, always the same, which others have, too.
-        entity_readers: [Places<SubscriptionId>; ENTITY_READERS],
+        /// See [`Db::read_in_turn`]. A topic has one place, always the same, which others have, too.
+        entity_readers: [Places<Whose>; ENTITY_READERS],
         log: Arc<Log>,
         write_times: Arc<WriteTimes>,
         /// See [`WriterConnection::locked_out`].
@@ -328,6 +329,14 @@ impl Db {
         self.in_lane(Lane::Other(whose))
     }
 
+    /// Keeps the catalog as it is now: it says which queues and subscriptions have one turn together.
+    pub(in crate::store) fn set_catalog(&self, registry: &Registry) {
+        match &self.backend {
+            Backend::Threads { changes, .. } => changes.topics().set(registry),
+            Backend::Inline(_) => {}
+        }
+    }
+
     /// Runs `change` in the next group and returns once that is on disk.
     ///
     /// Once sent, a change runs even if the caller goes away. [`StoreError::Closed`] after a change was sent
@@ -521,8 +530,8 @@ impl Db {
         }
     }
 
-    /// Like [`Db::read`], for what clients ask of an entity: an entity has one reader at a time, all of them together have half
-    /// of the readers, and take turns. So nobody's questions hold up everybody.
+    /// Like [`Db::read`], for what clients ask of an entity: a queue, or a topic with all its subscriptions, has one reader at a
+    /// time, all of them together have half of the readers, and take turns. So nobody's questions hold up everybody.
     pub(in crate::store) async fn read_in_turn<T, F>(
         &self,
         of: Option<SubscriptionId>,
@@ -534,6 +543,7 @@ impl Db {
     {
         let (
             Backend::Threads {
+                changes,
                 queries,
                 entity_readers,
                 ..
@@ -544,11 +554,13 @@ impl Db {
             return self.read(query).await;
         };
         let (sender, result) = oneshot::channel();
-        let own = of.0.rem_euclid(ENTITY_READERS as i64) as usize;
+        let topic = changes.topics().topic_of(of);
+        let own = topic.map_or(0, |topic| topic.0.rem_euclid(ENTITY_READERS as i64)) as usize;
+        let (whose, group) = (Whose::Queue(of), Whose::queues_of(topic));
         let (places, queries) = (entity_readers[own].clone(), queries.clone());
         // In a task of its own, since whoever asks may do something else when its turn comes, and others wait for it.
         tokio::spawn(async move {
-            let place = places.take(of).await;
+            let place = places.take_in(group, whose).await;
             let query: Query = Box::new(move |reader| {
                 if !sender.is_closed() {
                     drop(sender.send(reader.run_query(query)));

@@ -3,6 +3,7 @@ use futures_util::poll;
 
 use super::*;
 use crate::store::engine::migrate::migrate;
+use crate::store::engine::queue_topics::catalog;
 
 fn threaded() -> (tempfile::TempDir, Db) {
     with_clock(&Clock::system())
@@ -290,6 +291,9 @@ async fn a_read_that_takes_too_long_is_stopped() {
 #[tokio::test]
 async fn reads_of_an_entity_take_turns_with_those_of_others_and_leave_them_readers() {
     let (_dir, db) = threaded();
+    let another = 1 + ENTITY_READERS as i64;
+    let topics = [(1, vec![1, 11]), (2, vec![2]), (another, vec![another])];
+    db.set_catalog(&catalog(topics));
     let (release, released) = blocking::channel::<()>();
     let first = db.read_in_turn(Some(SubscriptionId(1)), move |_| {
         Ok(released.recv().is_err())
@@ -297,15 +301,16 @@ async fn reads_of_an_entity_take_turns_with_those_of_others_and_leave_them_reade
     let mut first = Box::pin(first);
     assert!(poll!(&mut first).is_pending());
     let order = Arc::new(Mutex::new(Vec::new()));
-    let read = |of: usize, name: &'static str| {
-        let (queue, names) = (SubscriptionId(of as i64), Arc::clone(&order));
+    let read = |of: i64, name: &'static str| {
+        let (queue, names) = (SubscriptionId(of), Arc::clone(&order));
         Box::pin(db.read_in_turn(Some(queue), move |_| {
             names.lock().unwrap().push(name);
             Ok(())
         }))
     };
-    let mut waiting: Vec<_> = (0..READERS).map(|_| read(1, "its next")).collect();
-    waiting.push(read(1 + ENTITY_READERS, "another's"));
+    let its = [1, 11].into_iter().cycle().take(READERS); // the subscriptions of one topic
+    let mut waiting: Vec<_> = its.map(|of| read(of, "its next")).collect();
+    waiting.push(read(another, "another's"));
     for each in &mut waiting {
         assert!(poll!(each).is_pending());
     }

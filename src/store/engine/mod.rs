@@ -18,6 +18,7 @@ pub(super) mod new_data_dir;
 pub(super) mod online_copy;
 pub(super) mod place;
 pub(super) mod queue;
+mod queue_topics;
 pub(super) mod read_again;
 pub(super) mod repair;
 mod reserve;

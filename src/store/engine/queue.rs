@@ -15,6 +15,7 @@ use crate::base::places::{Places, TakenPlace};
 use crate::base::turns::Turns;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
+use crate::store::engine::queue_topics::QueueTopics;
 use crate::store::error::StoreError;
 
 /// Changes that may wait, settlements apart. Beyond it whoever sends one waits for the room of another, in turn, which is
@@ -31,7 +32,8 @@ const LINGERING_MAX: usize = 64;
 /// Rows of a change that is large: more than a batch of those that are made in batches has.
 const LARGE_ROWS: usize = 500;
 
-/// Whom a change is for. They take turns, and of each the order stays.
+/// Whom a change is for. They take turns, and of each the order stays. All queues and subscriptions of a topic have one turn
+/// together, however many there are, and take turns within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::store) enum Whose {
     /// The appliance itself, and those who manage it.
@@ -42,8 +44,17 @@ pub(in crate::store) enum Whose {
     Topic(TopicId),
     /// Receivers of a queue or a subscription.
     Queue(SubscriptionId),
-    /// Receivers who name locks without their queue.
+    /// Receivers of all queues and subscriptions of a topic.
+    QueuesOf(TopicId),
+    /// Receivers who name locks without their queue, or whose queue is gone.
     AnyQueue,
+}
+
+impl Whose {
+    /// Returns the receivers of a topic's queues and subscriptions, or of those that are gone.
+    pub(super) fn queues_of(topic: Option<TopicId>) -> Self {
+        topic.map_or(Self::AnyQueue, Self::QueuesOf)
+    }
 }
 
 /// Which changes go first.
@@ -83,6 +94,7 @@ pub(super) fn queue<C>() -> (Sender<C>, Receiver<C>) {
         }),
         arrived: Condvar::new(),
         room: Places::of(WAITING_MAX),
+        topics: QueueTopics::default(),
         since: Stopwatch::begin(),
     });
     (Sender(Arc::clone(&shared)), Receiver(shared))
@@ -99,6 +111,7 @@ struct Shared<C> {
     arrived: Condvar,
     /// For other changes than settlements.
     room: Places<Whose>,
+    topics: QueueTopics,
     since: Stopwatch,
 }
 
@@ -221,14 +234,17 @@ impl<C> Sender<C> {
     pub(super) async fn send(&self, lane: Lane, change: C) -> Result<(), StoreError> {
         let room = match lane.whose() {
             None => None,
-            Some(whose) => Some(self.0.room.take(whose).await),
+            Some(whose) => {
+                let group = self.0.topics.group(whose);
+                Some((group, self.0.room.take_in(group, whose).await))
+            }
         };
         let mut waiting = self.0.lock();
         if waiting.is_closed {
             return Err(StoreError::Closed);
         }
         match (lane, room) {
-            (Lane::Append { to, rows }, Some(room)) => {
+            (Lane::Append { to, rows }, Some((_, room))) => {
                 let is_large = rows > LARGE_ROWS;
                 let change = WaitingChange {
                     is_large,
@@ -237,13 +253,13 @@ impl<C> Sender<C> {
                 };
                 waiting.appends.push(to, change);
             }
-            (Lane::Other(whose), Some(room)) => {
+            (Lane::Other(whose), Some((group, room))) => {
                 let change = WaitingChange {
                     is_large: false,
                     change,
                     room,
                 };
-                waiting.others.push(whose, change);
+                waiting.others.push_in(group, whose, change);
             }
             (Lane::Settlement, _) | (_, None) => waiting.settlements.push_back(change),
         }
@@ -262,6 +278,11 @@ impl<C> Sender<C> {
             self.0.arrived.notify_one();
         }
         Ok(())
+    }
+
+    /// The topics by which receivers take turns.
+    pub(super) fn topics(&self) -> &QueueTopics {
+        &self.0.topics
     }
 
     /// How many changes wait.
@@ -346,6 +367,7 @@ impl<C> Shared<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::engine::queue_topics::catalog;
 
     const OTHER: Lane = Lane::Other(Whose::Appliance);
 
@@ -372,7 +394,7 @@ mod tests {
 
     /// Changes of this lane, in the order in which they are given.
     async fn filled(changes: &[(Lane, u32)]) -> (Sender<u32>, Receiver<u32>) {
-        let (sender, receiver) = queue();
+        let (sender, receiver) = of_receivers();
         for (lane, change) in changes {
             sender.send(*lane, *change).await.expect("room");
         }
@@ -467,6 +489,49 @@ mod tests {
     const BUSY: Lane = Lane::Other(Whose::Queue(SubscriptionId(1)));
     const QUIET: Lane = Lane::Other(Whose::Queue(SubscriptionId(2)));
 
+    /// Subscriptions of one topic.
+    const MANY: std::ops::Range<i64> = 100..400;
+
+    /// Makes a queue that knows what is received from.
+    fn of_receivers<C>() -> (Sender<C>, Receiver<C>) {
+        let (sender, receiver) = queue();
+        let topics = [(1, 1..2), (2, 2..3), (3, MANY)];
+        sender.topics().set(&catalog(topics));
+        (sender, receiver)
+    }
+
+    #[tokio::test]
+    async fn a_topic_has_one_turn_however_many_subscriptions_are_received_from() {
+        let of_many = MANY.map(|id| Lane::Other(Whose::Queue(SubscriptionId(id))));
+        let mut changes: Vec<_> = of_many.zip(0..).collect();
+        changes.push((changes[0].0, 300));
+        changes.extend([(QUIET, 1_000), (OTHER, 1_001), (QUIET, 1_002)]);
+        let (_sender, receiver) = filled(&changes).await;
+        let mut order = vec![receiver.wait().expect("a change")];
+        order.extend(std::iter::from_fn(|| receiver.next(true)));
+        assert_eq!(order[..5], [0, 1_000, 1_001, 1, 1_002]);
+        order.retain(|change| *change < 1_000);
+        assert!(order.is_sorted() && order.len() == 301, "and takes turns");
+    }
+
+    #[tokio::test]
+    async fn a_topic_shares_the_room_however_many_subscriptions_are_received_from() {
+        let (sender, receiver) = of_receivers();
+        for change in 0..WAITING_MAX {
+            sender.send(OTHER, change).await.expect("room");
+        }
+        let of_many = MANY.map(|id| Lane::Other(Whose::Queue(SubscriptionId(id))));
+        let late = of_many.map(|lane| Box::pin(sender.send(lane, WAITING_MAX)));
+        let mut late: Vec<_> = late.collect();
+        late.push(Box::pin(sender.send(QUIET, WAITING_MAX)));
+        for each in &mut late {
+            assert!(futures_util::poll!(each).is_pending());
+        }
+        assert!(receiver.next(true).is_some() && receiver.next(true).is_some());
+        let quiet = late.last_mut().expect("the last one");
+        assert!(futures_util::poll!(quiet).is_ready());
+    }
+
     #[tokio::test]
     async fn nobody_waits_behind_all_that_another_has_asked_for() {
         let mut changes: Vec<_> = (0..1_000_u32).map(|change| (BUSY, change)).collect();
@@ -481,7 +546,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_fills_the_room_shares_what_becomes_free() {
-        let (sender, receiver) = queue();
+        let (sender, receiver) = of_receivers();
         for change in 0..WAITING_MAX {
             sender.send(BUSY, change).await.expect("room");
         }

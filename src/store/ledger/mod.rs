@@ -87,9 +87,10 @@ impl Ledger {
     /// All namespaces, topics and event subscriptions.
     pub async fn catalog(&self) -> Result<Registry, StoreError> {
         let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
-        self.db
-            .read(move |tx| catalog::load(tx, &scope, &encryption))
-            .await
+        let load = move |tx: &_| catalog::load(tx, &scope, &encryption);
+        let registry = self.db.read(load).await?;
+        self.db.set_catalog(&registry);
+        Ok(registry)
     }
 
     /// Changes the catalog, which is as `before`. Returns the new one.
@@ -101,18 +102,19 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<Registry, StoreError> {
         let (encryption, before) = (self.encryption.clone(), before.clone());
-        self.db
-            .write_audited(move |tx| {
-                let mut registry = before.clone();
-                catalog::save(tx, &encryption, change, &mut registry, now)?;
-                if let Some(notice) = effects.notice {
-                    append::append(tx, notice)?;
-                }
-                let entry = effects.audit;
-                let entry = entry.map(|entry| with_changes(entry, &before, &registry));
-                Ok((registry, entry))
-            })
-            .await
+        let change = move |tx: &WriteTx| {
+            let mut registry = before.clone();
+            catalog::save(tx, &encryption, change, &mut registry, now)?;
+            if let Some(notice) = effects.notice {
+                append::append(tx, notice)?;
+            }
+            let entry = effects.audit;
+            let entry = entry.map(|entry| with_changes(entry, &before, &registry));
+            Ok::<_, StoreError>((registry, entry))
+        };
+        let registry = self.db.write_audited(change).await?;
+        self.db.set_catalog(&registry);
+        Ok(registry)
     }
 }
 

@@ -13,12 +13,13 @@ use uuid::Uuid;
 
 use super::shell::{Client, State, discharge};
 use super::*;
+use crate::api::amqp::receiver::uuid_of;
 use crate::api::amqp::{Container, EntityContainer, KnownEntity};
 use crate::api::auth::check_role;
 use crate::api::memory::Memory;
 use crate::api::tests::{Door, TOKEN};
 use crate::api::{ManagementToken, amqp_server};
-use crate::broker::MessagingError;
+use crate::broker::{MessagingEntity, MessagingError};
 use crate::model::access::Secret;
 use crate::model::audit::Actor;
 use crate::model::name::TopicName;
@@ -31,7 +32,7 @@ use crate::wire::amqp::condition::{
     AUTH_FAILED, ENTITY_DISABLED, MESSAGE_LOCK_LOST, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND,
     NOT_IMPLEMENTED, SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
 };
-use crate::wire::amqp::management::Operation;
+use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::Transactional;
@@ -836,6 +837,33 @@ async fn what_is_scheduled_is_no_larger_than_its_queue_takes() {
             assert_eq!(condition.as_deref(), expected, "{bytes}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_lock_that_a_request_names_again_and_again_is_renewed_once() {
+    let door = Door::new().await;
+    door.define("/queues/jobs", json!({})).await;
+    let mut client = authorized(&door).await;
+    client.put(0, "jobs", &[message("1", None)]).await;
+    let container = EntityContainer::new(door.state().clone(), GUESSER);
+    let address = EntityAddress::of_parts(["jobs"]).expect("an address");
+    let queue = door.state().broker.resolve(&address);
+    let receiver = queue.and_then(MessagingEntity::receiver);
+    let received = receiver.expect("a queue").receive(1, None).await;
+    let token = uuid_of(received.expect("a message")[0].token);
+    let id = container.identity(&address, None).expect("a queue");
+    let entity = KnownEntity { address, id };
+    let renew = async |times: usize| {
+        let asked = Operation::RenewLocks(vec![token; times]);
+        let answer = container.manage(&entity, asked, &Actor::Appliance).await;
+        let Ok(Reply::LocksRenewed(ends)) = answer else {
+            panic!("a renewal");
+        };
+        assert_eq!(ends.len(), times, "each is answered");
+    };
+    renew(1).await;
+    let once = door.statements_of(renew(1)).await;
+    assert_eq!(door.statements_of(renew(1_000)).await, once);
 }
 
 #[tokio::test]
