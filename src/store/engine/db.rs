@@ -300,7 +300,7 @@ impl Db {
             },
             commits,
             queue_sums,
-            lane: Lane::Other(Whose::Appliance),
+            lane: Lane::of(Whose::Appliance),
         })
     }
 
@@ -311,7 +311,7 @@ impl Db {
             backend: Backend::Inline(database),
             commits: watch::Sender::new(()),
             queue_sums,
-            lane: Lane::Other(Whose::Appliance),
+            lane: Lane::of(Whose::Appliance),
         }
     }
 
@@ -326,7 +326,7 @@ impl Db {
 
     /// A handle whose changes take the turns of `whose`.
     pub(in crate::store) fn of(&self, whose: Whose) -> Self {
-        self.in_lane(Lane::Other(whose))
+        self.in_lane(Lane::of(whose))
     }
 
     /// Keeps the catalog as it is now: it says which queues and subscriptions have one turn together.

@@ -3,8 +3,8 @@
 //! Settlements go first, so that what receivers have answered is not forgotten behind what publishers send;
 //! but only up to half of a group, so that neither keeps the other out. What publishers send and all else go alternately,
 //! and of each those take turns that it is for: so whoever asks for much waits behind that, and nobody else does, neither
-//! here nor for room. What is large has a group of its own, so that nobody else waits for its commit, and then the writer
-//! is for the others for as long as that took, if there are any.
+//! here nor for room. What stores or removes much is large: it has a group of its own, so that nobody else waits for its commit,
+//! and then the writer is for the others for as long as that took, if there are any.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -57,26 +57,35 @@ impl Whose {
     }
 }
 
-/// Which changes go first.
+/// Which changes go first, and about how many rows one of them stores, changes or removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Lane {
     /// Settlements of the dispatcher. It bounds how many there are, so they never wait for room.
     Settlement,
-    /// Events of a topic, with about so many rows.
+    /// Events of a topic.
     Append {
         to: TopicId,
         rows: usize,
     },
-    Other(Whose),
+    Other {
+        whose: Whose,
+        rows: usize,
+    },
 }
 
 impl Lane {
+    /// Returns that of changes with no more rows than a batch of those that are made in batches.
+    pub(in crate::store) const fn of(whose: Whose) -> Self {
+        let rows = LARGE_ROWS;
+        Self::Other { whose, rows }
+    }
+
     /// Whose turn its changes wait for; `None` if they wait for nobody's.
     fn whose(self) -> Option<Whose> {
         match self {
             Self::Settlement => None,
             Self::Append { to, .. } => Some(Whose::Topic(to)),
-            Self::Other(whose) => Some(whose),
+            Self::Other { whose, .. } => Some(whose),
         }
     }
 }
@@ -134,8 +143,10 @@ struct WaitingChange<C> {
 /// Whose turn it is. Moments are counted from the beginning of the queue.
 #[derive(Default)]
 struct WriterTurn {
-    /// The last change was an append, and no other one.
+    /// The last change that was not large was an append, and no other one.
     was_append: bool,
+    /// The last large change was an append.
+    was_large_append: bool,
     /// When the last group began, if that was with a large change.
     large_since: Option<Duration>,
     /// Others than large changes have had their turn since the last large one began.
@@ -161,11 +172,9 @@ impl<C> Waiting<C> {
         if let Some(small) = small {
             return Some(Ok(small));
         }
-        let Some(large) = self
-            .appends
-            .pop_if(|append| append.is_large && left.is_zero())
-        else {
-            let rests = !self.appends.is_empty() && !left.is_zero();
+        let large = left.is_zero().then(|| self.pop(true)).flatten();
+        let Some(large) = large else {
+            let rests = self.has_others() && !left.is_zero();
             return self.next(true).map(Ok).or(rests.then_some(Err(left)));
         };
         self.turn.large_since = Some(now);
@@ -182,22 +191,40 @@ impl<C> Waiting<C> {
         }
     }
 
-    /// Appends and others alternately.
+    /// The next append or other change that is not large.
     fn next_other(&mut self) -> Option<TakenChange<C>> {
-        let append = |it: &mut Self| {
-            let append = it.appends.pop_if(|append| !append.is_large)?;
-            Some((true, append))
+        let change = self.pop(false)?;
+        self.turn.others_came = true;
+        Some(TakenChange::Other(change))
+    }
+
+    /// Takes the next append or other change, alternately: a large one, or one that is not.
+    fn pop(&mut self, is_large: bool) -> Option<WaitingChange<C>> {
+        let suits = |change: &WaitingChange<C>| change.is_large == is_large;
+        let append = |it: &mut Self| Some((true, it.appends.pop_if(suits)?));
+        let other = |it: &mut Self| Some((false, it.others.pop_if(suits)?));
+        let was_append = if is_large {
+            self.turn.was_large_append
+        } else {
+            self.turn.was_append
         };
-        let other = |it: &mut Self| Some((false, it.others.pop()?));
-        let next = if self.turn.was_append {
+        let next = if was_append {
             other(self).or_else(|| append(self))
         } else {
             append(self).or_else(|| other(self))
         };
         let (is_append, change) = next?;
-        self.turn.was_append = is_append;
-        self.turn.others_came = true;
-        Some(TakenChange::Other(change))
+        if is_large {
+            self.turn.was_large_append = is_append;
+        } else {
+            self.turn.was_append = is_append;
+        }
+        Some(change)
+    }
+
+    /// Says whether anything waits but settlements.
+    fn has_others(&self) -> bool {
+        !self.others.is_empty() || !self.appends.is_empty()
     }
 }
 
@@ -243,22 +270,17 @@ impl<C> Sender<C> {
         if waiting.is_closed {
             return Err(StoreError::Closed);
         }
+        let sized = |rows: usize, change, room| WaitingChange {
+            is_large: rows > LARGE_ROWS,
+            change,
+            room,
+        };
         match (lane, room) {
             (Lane::Append { to, rows }, Some((_, room))) => {
-                let is_large = rows > LARGE_ROWS;
-                let change = WaitingChange {
-                    is_large,
-                    change,
-                    room,
-                };
-                waiting.appends.push(to, change);
+                waiting.appends.push(to, sized(rows, change, room));
             }
-            (Lane::Other(whose), Some((group, room))) => {
-                let change = WaitingChange {
-                    is_large: false,
-                    change,
-                    room,
-                };
+            (Lane::Other { whose, rows }, Some((group, room))) => {
+                let change = sized(rows, change, room);
                 waiting.others.push_in(group, whose, change);
             }
             (Lane::Settlement, _) | (_, None) => waiting.settlements.push_back(change),
@@ -306,8 +328,7 @@ impl<C> Receiver<C> {
         let mut lingers_since = None;
         loop {
             let settlements = waiting.settlements.len();
-            let has_others = !waiting.others.is_empty() || !waiting.appends.is_empty();
-            let is_alone = !has_others && settlements < LINGERING_MAX;
+            let is_alone = !waiting.has_others() && settlements < LINGERING_MAX;
             if is_alone && settlements == 0 {
                 if waiting.is_closed {
                     return None;
@@ -369,7 +390,7 @@ mod tests {
     use super::*;
     use crate::store::engine::queue_topics::catalog;
 
-    const OTHER: Lane = Lane::Other(Whose::Appliance);
+    const OTHER: Lane = Lane::of(Whose::Appliance);
 
     #[tokio::test]
     async fn each_lane_keeps_its_order_and_is_taken_when_the_other_is_empty() {
@@ -470,6 +491,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_removes_much_is_large_as_well() {
+        let large = Lane::Other {
+            whose: Whose::Queue(SubscriptionId(1)),
+            rows: LARGE_ROWS + 1,
+        };
+        let changes = [
+            (large, 1),
+            (large, 2),
+            (QUIET, 3),
+            (append(1, LARGE_ROWS + 1), 4),
+        ];
+        let (_sender, receiver) = filled(&changes).await;
+        assert_eq!(first(&receiver, 10), Some(Ok(4)));
+        assert_eq!(first(&receiver, 12), Some(Ok(3)));
+        assert_eq!(receiver.next(true), None, "nobody waits for what is large");
+        assert_eq!(first(&receiver, 13), Some(Err(1)));
+        assert_eq!(first(&receiver, 14), Some(Ok(1)));
+        assert_eq!(first(&receiver, 20), Some(Ok(2)), "where nobody else waits");
+        assert_eq!(first(&receiver, 30), None);
+    }
+
+    #[tokio::test]
     async fn a_settlement_does_not_wait_for_room() {
         let (sender, receiver) = queue();
         for change in 0..WAITING_MAX {
@@ -486,8 +529,8 @@ mod tests {
         waits.await.expect("room");
     }
 
-    const BUSY: Lane = Lane::Other(Whose::Queue(SubscriptionId(1)));
-    const QUIET: Lane = Lane::Other(Whose::Queue(SubscriptionId(2)));
+    const BUSY: Lane = Lane::of(Whose::Queue(SubscriptionId(1)));
+    const QUIET: Lane = Lane::of(Whose::Queue(SubscriptionId(2)));
 
     /// Subscriptions of one topic.
     const MANY: std::ops::Range<i64> = 100..400;
@@ -502,7 +545,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_topic_has_one_turn_however_many_subscriptions_are_received_from() {
-        let of_many = MANY.map(|id| Lane::Other(Whose::Queue(SubscriptionId(id))));
+        let of_many = MANY.map(|id| Lane::of(Whose::Queue(SubscriptionId(id))));
         let mut changes: Vec<_> = of_many.zip(0..).collect();
         changes.push((changes[0].0, 300));
         changes.extend([(QUIET, 1_000), (OTHER, 1_001), (QUIET, 1_002)]);
@@ -520,7 +563,7 @@ mod tests {
         for change in 0..WAITING_MAX {
             sender.send(OTHER, change).await.expect("room");
         }
-        let of_many = MANY.map(|id| Lane::Other(Whose::Queue(SubscriptionId(id))));
+        let of_many = MANY.map(|id| Lane::of(Whose::Queue(SubscriptionId(id))));
         let late = of_many.map(|lane| Box::pin(sender.send(lane, WAITING_MAX)));
         let mut late: Vec<_> = late.collect();
         late.push(Box::pin(sender.send(QUIET, WAITING_MAX)));

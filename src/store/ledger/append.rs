@@ -18,7 +18,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::checksum;
 use crate::store::engine::db::WriteTx;
-use crate::store::engine::queue::Lane;
+use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::{DeliveryChange, Version};
 use crate::store::ledger::duplicates;
@@ -32,7 +32,12 @@ use crate::store::row;
 use crate::store::sql::Sql;
 
 /// Bytes of data that take the writer about as long as a row.
-const ROW_BYTES: u32 = 8_192;
+const ROW_BYTES: usize = 8_192;
+
+/// Returns about how many rows take the writer as long as so many bytes of data.
+pub(super) fn rows_of(bytes: usize) -> usize {
+    bytes / ROW_BYTES
+}
 
 /// Matched events of one topic, to be stored together.
 #[derive(Debug)]
@@ -251,8 +256,8 @@ impl AppendRequest {
     /// Returns about how many rows are stored at once. What is large counts as the rows that take as much.
     fn rows(&self) -> usize {
         let rows = self.events.iter().map(|(event, targets)| {
-            let pages = event.data_bytes() / ROW_BYTES;
-            1 + targets.len() + usize::try_from(pages).unwrap_or(usize::MAX)
+            let bytes = usize::try_from(event.data_bytes()).unwrap_or(usize::MAX);
+            1 + targets.len() + rows_of(bytes)
         });
         rows.sum()
     }
@@ -287,14 +292,22 @@ impl AppendRequest {
     }
 }
 
-/// Returns where requests that are stored together wait for the writer, in the turn of the first one; `None` without any.
-pub(super) fn lane_of<'a>(requests: impl IntoIterator<Item = &'a AppendRequest>) -> Option<Lane> {
+/// Returns where a change waits for the writer that stores these requests, and changes or removes so many rows beside: in the turn
+/// of the first request, or of `whose` without any.
+pub(super) fn lane_of<'a>(
+    requests: impl IntoIterator<Item = &'a AppendRequest>,
+    beside: usize,
+    whose: Whose,
+) -> Lane {
     let mut others = requests.into_iter();
-    let first = others.next()?;
-    Some(Lane::Append {
+    let Some(first) = others.next() else {
+        let rows = beside;
+        return Lane::Other { whose, rows };
+    };
+    Lane::Append {
         to: first.topic,
-        rows: first.rows() + others.map(AppendRequest::rows).sum::<usize>(),
-    })
+        rows: beside + first.rows() + others.map(AppendRequest::rows).sum::<usize>(),
+    }
 }
 
 fn is_deferrable(measured: &[SubscriptionId], of: SubscriptionId) -> bool {

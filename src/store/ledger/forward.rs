@@ -99,7 +99,8 @@ impl ForwardRequest {
     /// Returns the lane in which it takes turns with what is sent to where the messages go.
     pub(super) fn lane(&self) -> Lane {
         let onward = self.moves.iter().filter_map(|(_, to)| to.as_ref().ok());
-        lane_of(onward).unwrap_or(Lane::Other(Whose::Queue(self.from.subscription)))
+        let whose = Whose::Queue(self.from.subscription);
+        lane_of(onward, self.moves.len(), whose)
     }
 }
 

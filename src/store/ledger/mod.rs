@@ -456,15 +456,18 @@ pub struct SessionStateChange {
 }
 
 impl TransactionChanges {
-    /// Returns whose turn they take with what is appended.
+    /// Returns whose turn they take with what is appended. What is settled or cancelled counts as what is stored.
     fn lane(&self, appends: &[AppendRequest]) -> Lane {
         let cancelled = self.cancels.iter().map(|(_, of)| *of);
         let held = self.states.iter().map(|state| state.held.of);
         let mut queues = self.locks.queues().chain(cancelled).chain(held);
-        append::lane_of(appends).unwrap_or_else(|| {
-            let whose = queues.next().map_or(Whose::AnyQueue, Whose::Queue);
-            Lane::Other(whose)
-        })
+        let whose = queues.next().map_or(Whose::AnyQueue, Whose::Queue);
+        let states = self.states.iter().map(|each| {
+            let bytes = each.state.as_ref().map_or(0, Vec::len);
+            1 + append::rows_of(bytes)
+        });
+        let changed = self.locks.changes.len() + self.cancels.len() + states.sum::<usize>();
+        append::lane_of(appends, changed, whose)
     }
 
     fn make(
@@ -857,5 +860,48 @@ impl Ledger {
                 Ok(!periods.is_empty() || !too_late.is_empty() || deleted.contains(&limit))
             })
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::lease::{Disposition, LockChange};
+    use crate::store::ledger::counters::QueueRoom;
+
+    #[test]
+    fn a_transaction_counts_what_it_removes() {
+        let queue = SubscriptionId(1);
+        let lock = LockChange {
+            token: LockToken::from_bytes([0; 16]),
+            of: LockOf::any_of(QueueRef::pending(queue)),
+            disposition: Disposition::Complete,
+            properties: Arc::default(),
+        };
+        let session = HeldSession {
+            of: queue,
+            name: "s".to_owned(),
+            token: LockToken::from_bytes([0; 16]),
+            until: Timestamp::from_ms(0),
+        };
+        let changes = TransactionChanges {
+            locks: LockChanges {
+                changes: vec![lock; 20],
+                dropping: HashSet::new(),
+                room: QueueRoom::default(),
+                audit: None,
+                now: Timestamp::from_ms(0),
+            },
+            cancels: vec![(DeliveryId(1), queue); 4_500],
+            states: vec![SessionStateChange {
+                held: session,
+                state: Some(vec![0; 81_920]),
+            }],
+        };
+        let expected = Lane::Other {
+            whose: Whose::Queue(queue),
+            rows: 20 + 4_500 + 11,
+        };
+        assert_eq!(changes.lane(&[]), expected);
     }
 }
