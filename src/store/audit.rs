@@ -17,9 +17,15 @@ use crate::store::provisioned;
 use crate::store::row::unreadable;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 
-/// How many of the oldest entries one addition looks at, and deletes if they are too old or too many. More than one, so
-/// that the log gets shorter when its bounds do.
+/// How many of the oldest entries one addition looks at, and deletes if they are too old. More than one, so that the log gets
+/// shorter when its bounds do.
 const OLDEST_CHECKED: i64 = 4;
+
+/// All entries are counted each time that so many were added, since that takes the longer the more there are.
+const COUNTED_EACH: i64 = 128;
+
+/// Counts all entries. SQLite reads the pages of the smallest index for it.
+const COUNT: &str = "SELECT count(*) FROM audit";
 
 const DELETE_OLD: &str = "DELETE FROM audit \
      WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?3) \
@@ -146,14 +152,21 @@ fn delete_old(tx: &Connection, share: Option<&str>, now: Timestamp) -> rusqlite:
         let values = params![share, AUDIT_ROWS_PER_SHARE_MAX, OLDEST_CHECKED];
         tx.prepare_cached(DELETE_OLD_OF)?.execute(values)?;
     }
-    // Counted, since ids go on where entries in between were deleted. SQLite reads the pages of the smallest index for it.
-    let mut all = tx.prepare_cached("SELECT count(*) FROM audit")?;
-    let count: i64 = all.query_row([], |row| row.get(0))?;
-    let too_many = (count - AUDIT_ROWS_MAX).clamp(0, OLDEST_CHECKED);
+    let too_many = excess(tx)?;
     let oldest = (now - AUDIT_LIFE).as_ms();
-    let values = params![too_many, oldest, OLDEST_CHECKED];
+    let values = params![too_many, oldest, too_many.max(OLDEST_CHECKED)];
     tx.prepare_cached(DELETE_OLD)?.execute(values)?;
     Ok(())
+}
+
+/// Returns how many of the oldest entries are too many, if it is time to count all. The id of the entry that was just added does
+/// not say how many there are, since entries in between were deleted.
+fn excess(tx: &Connection) -> rusqlite::Result<i64> {
+    if tx.last_insert_rowid() % COUNTED_EACH != 0 {
+        return Ok(0);
+    }
+    let count: i64 = tx.prepare_cached(COUNT)?.query_row([], |row| row.get(0))?;
+    Ok((count - AUDIT_ROWS_MAX).clamp(0, 2 * COUNTED_EACH))
 }
 
 fn list(tx: &Connection, query: &AuditQuery) -> Result<Page<AuditRow, AuditId>, StoreError> {
@@ -270,6 +283,27 @@ mod tests {
     }
 
     #[test]
+    fn all_entries_are_counted_now_and_then() {
+        let mut tx = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut tx).expect("a schema");
+        let by = Caller::command_line(Timestamp::from_ms(0));
+        let add_many = |count: i64| {
+            let statement = tx.prepare_cached(COUNT).expect("the statement");
+            statement.reset_status(StatementStatus::Run);
+            drop(statement);
+            for _ in 0..count {
+                let entry = by.did(AuditAction::Resume, Target::appliance());
+                add(&tx, &entry).expect("an entry");
+            }
+            let statement = tx.prepare_cached(COUNT).expect("the statement");
+            statement.get_status(StatementStatus::Run)
+        };
+        assert_eq!(add_many(COUNTED_EACH - 1), 0);
+        assert_eq!(add_many(1), 1);
+        assert_eq!(add_many(2 * COUNTED_EACH), 2);
+    }
+
+    #[test]
     fn what_is_done_with_keys_pushes_out_no_entries_of_others() {
         let mut tx = db::open_in_memory().expect("a database");
         migrate::migrate(&mut tx).expect("a schema");
@@ -298,10 +332,13 @@ mod tests {
         for _ in 0..AUDIT_ROWS_PER_SHARE_MAX + 10 {
             add_by(&key);
         }
-        // As if much more had been added and deleted since.
-        let further = "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'audit'";
-        tx.execute(further, [2 * AUDIT_ROWS_MAX])
-            .expect("a sequence");
+        // As if much more had been added and deleted since, so that all entries are counted after the next one.
+        let go_on = || {
+            let further = "UPDATE sqlite_sequence SET seq = (max(seq, ?1) / ?2 + 1) * ?2 - 1 WHERE name = 'audit'";
+            tx.execute(further, [2 * AUDIT_ROWS_MAX, COUNTED_EACH])
+                .expect("a sequence");
+        };
+        go_on();
         add_by(&key);
         let expected = [1, AUDIT_ROWS_PER_SHARE_MAX, 1];
         assert_eq!([&ann, &key, &other].map(left), expected);
@@ -311,6 +348,7 @@ mod tests {
              SELECT 0, 'User', 'bob', 'Resume', 'Appliance', '', '{}' FROM n";
         let free = AUDIT_ROWS_MAX - AUDIT_ROWS_PER_SHARE_MAX - 2;
         tx.execute(fill, [free]).expect("entries");
+        go_on();
         add_by(&ann);
         let bob = Actor::User("bob".to_owned());
         assert_eq!(left(&bob), free);
