@@ -65,8 +65,9 @@ pub(in crate::api) async fn intercept(
         return public_feed(&state, &request);
     }
     let place = Place::parse(request.uri().path());
+    let is_missing = *request.method() == Method::GET && is_missing(&state, place.as_ref());
     let demand = Demand {
-        right: Some(Right::Manage),
+        right: (!is_missing).then_some(Right::Manage),
         topic_or_queue: place.as_ref().and_then(Place::topic_or_queue),
         path: request.uri().path(),
     };
@@ -77,6 +78,18 @@ pub(in crate::api) async fn intercept(
         Err(refusal) => Err(refusal),
     };
     answer.unwrap_or_else(Refusal::into_response)
+}
+
+/// Returns whether the place is that of a queue or topic that is not there. Whoever has a key for all learns that when they
+/// send or receive, and is told so here as well, as in Azure.
+fn is_missing(state: &ApiState, place: Option<&Place>) -> bool {
+    let Some(Place::Entity(name)) = place else {
+        return false;
+    };
+    let registry = state.broker.registry();
+    let found = TopicName::parse(name).ok();
+    let found = found.and_then(|name| registry.topic(&name));
+    !found.is_some_and(|entry| entry.topic.kind.takes_messages())
 }
 
 /// By its version, its signature or a path that nothing else has.

@@ -80,6 +80,17 @@ impl Door {
         let created = self.administer(Method::PUT, path, &description).await;
         assert_eq!(created.status, StatusCode::CREATED, "{}", created.body);
     }
+
+    /// Makes an access rule with this right. Returns its first key.
+    async fn key_of_rule(&self, rule: &str, right: &str) -> String {
+        let path = format!("/everpost/accessRules/{rule}");
+        let rights = json!({ "rights": [right] });
+        let (status, answer) = self.ask(TOKEN, Method::PUT, &path, rights).await;
+        assert!(status.is_success(), "{answer}");
+        let path = format!("{path}/listKeys");
+        let (_, keys) = self.ask(TOKEN, Method::POST, &path, json!({})).await;
+        keys["key1"].as_str().expect("a key").to_owned()
+    }
 }
 
 #[tokio::test]
@@ -386,6 +397,17 @@ async fn who_may_not_manage_does_not_learn_what_there_is() {
         let begins = told.is_some_and(|told| told.starts_with(expected));
         assert!(begins, "{path}: {detail}");
     }
+    let key = door.key_of_rule("all", "Listen").await;
+    let of_all = door.signature("https://bus.lan/", "all", &key);
+    for (path, status) in [
+        ("/none", StatusCode::NOT_FOUND),
+        ("/jobs", StatusCode::UNAUTHORIZED),
+        ("/none/Subscriptions/s", StatusCode::UNAUTHORIZED),
+    ] {
+        let headers = [("host", HOST), ("authorization", &*of_all)];
+        let answer = door.send(Method::GET, path, &headers, "").await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+    }
     let expired = sign(
         "https://bus.lan/",
         ROOT_RULE,
@@ -411,26 +433,14 @@ async fn forwarding_is_allowed_by_the_queue_that_is_meant() {
     for name in ["fb", "foo", "own", "team/queues/fb"] {
         door.create(&format!("/{name}"), "Queue").await;
     }
-    for (rule, right) in [
-        ("all", "Send"),
-        ("own%2Fm", "Manage"),
-        ("team%2Fqueues%2Ffb%2Fm", "Manage"),
-    ] {
-        let path = format!("/everpost/accessRules/{rule}");
-        let rights = json!({ "rights": [right] });
-        let (status, answer) = door.ask(TOKEN, Method::PUT, &path, rights).await;
-        assert!(status.is_success(), "{answer}");
-    }
-    let signed = async |resource: &str, rule: &str, own: &str| {
-        let path = format!("/everpost/accessRules/{rule}/listKeys");
-        let (_, keys) = door.ask(TOKEN, Method::POST, &path, json!({})).await;
-        let key = keys["key1"].as_str().expect("a key");
-        door.signature(&format!("https://bus.lan/{resource}"), own, key)
+    let signed = async |resource: &str, rule: &str, right: &str, own: &str| {
+        let key = door.key_of_rule(rule, right).await;
+        door.signature(&format!("https://bus.lan/{resource}"), own, &key)
     };
-    let of_own = signed("own", "own%2Fm", "m").await;
-    let of_team = signed("team/queues/fb", "team%2Fqueues%2Ffb%2Fm", "m").await;
-    let to_foo = signed("foo", "all", "all").await;
-    let to_fb = signed("fb", "all", "all").await;
+    let of_own = signed("own", "own%2Fm", "Manage", "m").await;
+    let of_team = signed("team/queues/fb", "team%2Fqueues%2Ffb%2Fm", "Manage", "m").await;
+    let to_foo = signed("foo", "all", "Send", "all").await;
+    let to_fb = signed("fb", "all", "Send", "all").await;
     for (queue, own, target, to, expected) in [
         (
             "own",
