@@ -3,17 +3,65 @@
 use std::sync::LazyLock;
 use std::thread::available_parallelism;
 
-use crate::base::places::Places;
-use crate::broker::publish::STEPS_AT_ONCE_MAX;
+use crate::base::places::{Places, TakenPlace};
+use crate::broker::publish::{STEPS_AT_ONCE_MAX, STEPS_IN_A_ROW_MAX};
 use crate::model::topic::TopicId;
 
 /// Messages and events that are held against costly rules and filters at once: half of the processors, so that the
-/// others go on serving. Topics get a turn each, for one message at a time, and so do all trials together, which are of no
-/// topic.
-pub(super) static MATCHING: LazyLock<Places<Option<TopicId>>> = LazyLock::new(|| {
+/// others go on serving. A turn is for one message.
+pub(super) static MATCHING: LazyLock<Places<MatchingFor>> = LazyLock::new(|| {
     let processors = available_parallelism().map_or(1, usize::from);
     Places::of((processors / 2).max(1))
 });
+
+/// Those who take turns for these places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum MatchingFor {
+    /// All who publish to a topic, or send to it.
+    Topic(TopicId),
+    /// The forwarder, which passes on the messages of everybody and so waits behind none that are sent to a topic.
+    Forwarder,
+    /// All who try something.
+    Trials,
+}
+
+/// Messages or events that are held against rules and filters one after the other.
+pub(super) struct MatchingRun {
+    of: MatchingFor,
+    /// Counts the steps that were taken, also in the background.
+    steps: usize,
+    /// How many there were when others had their turn on the thread.
+    rested_at: usize,
+}
+
+impl MatchingRun {
+    pub(super) fn of(of: MatchingFor) -> Self {
+        Self {
+            of,
+            steps: 0,
+            rested_at: 0,
+        }
+    }
+
+    /// Returns how many steps were taken.
+    pub(super) fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Counts steps that were taken, and lets others have their turn on the thread after so many.
+    pub(super) async fn add(&mut self, steps: usize) {
+        self.steps = self.steps.saturating_add(steps);
+        if self.steps - self.rested_at >= STEPS_IN_A_ROW_MAX {
+            tokio::task::yield_now().await;
+            self.rested_at = self.steps;
+        }
+    }
+
+    /// Waits for a place in the background.
+    pub(super) async fn place(&self) -> TakenPlace<MatchingFor> {
+        MATCHING.take(self.of).await
+    }
+}
 
 /// Does the work on a thread of its own, in a place that is there for it.
 pub(super) async fn in_background<T: Send + 'static>(
@@ -28,31 +76,41 @@ pub(super) async fn in_background<T: Send + 'static>(
     done.expect("the work does not panic")
 }
 
-/// Does work for a topic, or a trial, that may take so many steps. If they would keep the thread busy, it is done in the
-/// background.
+/// Does work that may take so many steps. If they would keep the thread busy, it is done in the background.
 pub(super) async fn by_steps<T: Send + 'static>(
-    topic: Option<TopicId>,
+    of: MatchingFor,
     steps: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     if steps <= STEPS_AT_ONCE_MAX {
         return work();
     }
-    in_background(MATCHING.take(topic).await, work).await
+    in_background(MATCHING.take(of).await, work).await
 }
 
 #[cfg(test)]
 mod tests {
     use std::thread;
 
-    use super::{STEPS_AT_ONCE_MAX, by_steps};
+    use futures_util::FutureExt;
+
+    use super::{MatchingFor, MatchingRun, STEPS_AT_ONCE_MAX, STEPS_IN_A_ROW_MAX, by_steps};
     use crate::model::topic::TopicId;
+
+    #[test]
+    fn others_have_their_turn_after_so_many_steps_in_a_row() {
+        let mut run = MatchingRun::of(MatchingFor::Trials);
+        for (steps, goes_on) in [(1, true), (STEPS_IN_A_ROW_MAX - 2, true), (1, false)] {
+            assert_eq!(run.add(steps).now_or_never().is_some(), goes_on, "{steps}");
+        }
+        assert_eq!(run.steps(), STEPS_IN_A_ROW_MAX);
+    }
 
     #[tokio::test]
     async fn many_steps_are_taken_on_another_thread() {
         let here = thread::current().id();
-        let thread_of =
-            async |steps| by_steps(Some(TopicId(1)), steps, || thread::current().id()).await;
+        let of = MatchingFor::Topic(TopicId(1));
+        let thread_of = async |steps| by_steps(of, steps, || thread::current().id()).await;
         assert_eq!(thread_of(STEPS_AT_ONCE_MAX).await, here);
         assert_ne!(thread_of(STEPS_AT_ONCE_MAX + 1).await, here);
     }

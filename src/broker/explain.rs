@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::vec;
 
 use crate::base::Timestamp;
-use crate::broker::background::{MATCHING, by_steps};
+use crate::broker::background::{MATCHING, MatchingFor, by_steps};
 use crate::broker::publish::{STEPS_AT_ONCE_MAX, STEPS_OF_A_TURN_MAX};
 use crate::model::event::Event;
 use crate::model::explanation::Explanation;
@@ -25,13 +25,13 @@ pub async fn try_out<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, TooManyTrials> {
     check_waiting(steps)?;
-    Ok(by_steps(None, steps, work).await)
+    Ok(by_steps(MatchingFor::Trials, steps, work).await)
 }
 
 /// Checks that few enough wait before somebody who wants to try something that takes so many steps.
 fn check_waiting(steps: usize) -> Result<(), TooManyTrials> {
     let waits = steps > STEPS_AT_ONCE_MAX;
-    if waits && MATCHING.waiting(&None) >= TRIALS_WAITING_MAX {
+    if waits && MATCHING.waiting(&MatchingFor::Trials) >= TRIALS_WAITING_MAX {
         return Err(TooManyTrials);
     }
     Ok(())
@@ -93,7 +93,7 @@ impl Explaining {
                 self.take_turn();
                 self
             };
-            self = by_steps(None, steps, turn).await;
+            self = by_steps(MatchingFor::Trials, steps, turn).await;
         }
         Ok(self.explained)
     }

@@ -1,6 +1,7 @@
 //! Topics of Service Bus: what their subscriptions get by their rules (rule S7).
 
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
@@ -20,6 +21,7 @@ use everpost::wire::amqp::message::{Message, Properties, encoded};
 use everpost::wire::amqp::value::get;
 use everpost::wire::service_bus::entity::EntityAddress;
 use everpost::wire::service_bus::message::{of_event, to_event};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::grid::{Grid, SendResult};
@@ -928,10 +930,83 @@ async fn a_topic_with_many_subscriptions_has_one_turn_to_forward() {
     };
     let (few, many) = (lying("few").await, lying("many").await);
     assert_eq!((few.len(), many.len()), (150, 250));
-    let last = few.iter().map(|each| each.event.key).max();
-    let is_before = |each: &&Peeked| Some(each.event.key) < last;
-    let before = many.iter().filter(is_before).count();
+    let before = stored_before_the_last(&few, &many);
     assert!(before <= 200, "{before} of those of the topic came before");
+    grid.leave();
+}
+
+/// Returns how many of these messages were stored before the last of `those`.
+fn stored_before_the_last(those: &[Peeked], of: &[Peeked]) -> usize {
+    let last = those.iter().map(|each| each.event.key).max();
+    let is_before = |each: &&Peeked| Some(each.event.key) < last;
+    of.iter().filter(is_before).count()
+}
+
+/// A topic `orders` with a subscription that gets all, and with one whose rules match nothing. Each of these rules takes
+/// 30,000 steps for a [`costly`] message.
+async fn with_costly_rules(count: usize) -> Grid {
+    let grid = orders(&[("costly", json!({}))]).await;
+    put(&grid, "/subscriptions/all", json!({})).await;
+    for n in 0..count {
+        rule(&grid, "costly", &format!("r{n}"), sql("a LIKE '%y%x'")).await;
+    }
+    grid
+}
+
+fn costly(id: &str) -> NewMessage {
+    let properties = Properties {
+        message_id: Some(id.into()),
+        subject: Some(id.to_owned()),
+        ..Properties::default()
+    };
+    let user = vec![("a".into(), "y".repeat(30_000).as_str().into())];
+    let message = Message::of(&properties, user, "body".into());
+    NewMessage {
+        event: to_event(message, || panic!("it has an id")).expect("an event"),
+        scheduled_at: None,
+    }
+}
+
+#[tokio::test]
+async fn a_turn_to_forward_ends_after_so_many_steps_of_rules() {
+    let grid = with_costly_rules(20).await;
+    add(&grid, "/queues/few", json!({})).await;
+    add(&grid, "/queues/slow", json!({ "forwardTo": "orders" })).await;
+    let (topic, _) = jobs(&grid, json!({ "forwardTo": "few" })).await;
+    let few = TopicName::custom("few").expect("a name");
+    let (_, few) = grid.broker.queue(&few).expect("the queue");
+    let slow = TopicName::custom("slow").expect("a name");
+    let (slow, _) = grid.broker.queue(&slow).expect("the queue");
+    let costly = (0..12).map(|n| costly(&n.to_string())).collect();
+    let sent = grid.broker.send_messages(&slow, costly).await;
+    sent.expect("sent");
+    let cheap = (0..150).map(|n| message(&n.to_string(), 1, None)).collect();
+    let sent = grid.broker.send_messages(&topic, cheap).await;
+    sent.expect("sent");
+    grid.broker.forward_all().await.expect("forwarded");
+    let few = peek(&grid, QueueRef::pending(few.id)).await;
+    let all = peek(&grid, queue(&grid, "all")).await;
+    assert_eq!((few.len(), all.len()), (150, 12));
+    // Two turns, of two messages each.
+    let before = stored_before_the_last(&few, &all);
+    assert!(before <= 6, "{before} of the costly ones came before");
+    grid.leave();
+}
+
+#[tokio::test]
+async fn what_is_forwarded_waits_behind_none_that_are_sent_to_its_topic() {
+    let grid = with_costly_rules(10).await;
+    let (topic, _) = jobs(&grid, json!({ "forwardTo": "orders" })).await;
+    let sent = grid.broker.send_messages(&topic, vec![costly("on")]).await;
+    sent.expect("sent");
+    let many = 20 * available_parallelism().expect("a number").get();
+    let sends = (0..many).map(|n| try_send(&grid, vec![costly(&n.to_string())]));
+    let (sent, forwarded) = tokio::join!(join_all(sends), grid.broker.forward_all());
+    assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+    forwarded.expect("forwarded");
+    let first = subjects(&grid, "all").await;
+    let before = first.iter().position(|subject| subject == "on");
+    assert!(before.is_some_and(|before| before < many / 2), "{before:?}");
     grid.leave();
 }
 

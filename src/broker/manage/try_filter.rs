@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::broker::background::{MATCHING, in_background};
+use crate::broker::background::{MATCHING, MatchingFor, in_background};
 use crate::broker::{Broker, ManageError};
 use crate::model::event::StoredEvent;
 use crate::model::filter::Filter;
@@ -92,7 +92,8 @@ impl Broker {
             while rows.len() > 0 {
                 let turn: Vec<_> = rows.by_ref().take(TURN_EVENTS).collect();
                 let add = Arc::clone(&add);
-                findings = in_background(MATCHING.take(None).await, move || {
+                let place = MATCHING.take(MatchingFor::Trials).await;
+                findings = in_background(place, move || {
                     turn.iter().for_each(|stored| add(&mut findings, stored));
                     findings
                 })

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::background::{MatchingFor, MatchingRun};
+use crate::broker::publish::STEPS_OF_A_TURN_MAX;
 use crate::broker::publish::rules::MadeCopies;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::event::Event;
@@ -83,7 +85,7 @@ impl Broker {
             next: 0,
             left: sources.len(),
         });
-        let (mut size, mut done) = (Size::default(), Ok(()));
+        let (mut size, mut done) = (Size::none(), Ok(()));
         for _ in 0..sources.len().min(LOOKS_OF_A_TURN_MAX) {
             if size.is_enough() {
                 break;
@@ -143,12 +145,13 @@ impl Broker {
             }
             size.messages += 1;
             let delivery = message.delivery;
-            let onward = self.onward(message, target).await.map(|(to, request)| {
-                size.add(&request);
-                self.ready(to, request)
-            });
-            let (onward, then) = match onward {
-                Ok((request, then)) => (Ok(request), Some(then)),
+            let moved = self.onward(message, target, &mut size.matching).await;
+            let (onward, then) = match moved {
+                Ok((to, request)) => {
+                    size.add(&request);
+                    let (request, then) = self.ready(to, request);
+                    (Ok(request), Some(then))
+                }
                 Err(reason) => (Err(reason), None),
             };
             moves.push((delivery, onward));
@@ -181,6 +184,7 @@ impl Broker {
         &self,
         message: Forwardable,
         to: Option<&'a Arc<TopicEntry>>,
+        run: &mut MatchingRun,
     ) -> Result<(&'a Arc<TopicEntry>, AppendRequest), DeadLetterReason> {
         if message.hops >= HOPS_MAX {
             return Err(DeadLetterReason::MaxTransferHopCountExceeded);
@@ -209,7 +213,7 @@ impl Broker {
             }
             None => {
                 let mut alone = MadeCopies::default();
-                let matched = self.match_rules(to, vec![event], &scheduled, &mut alone);
+                let matched = self.match_rules(to, vec![event], &scheduled, &mut alone, run);
                 matched
                     .await
                     .map_err(|_| DeadLetterReason::EventUnreadable)?
@@ -335,14 +339,24 @@ fn scheduled_at(event: &Event) -> Option<Timestamp> {
 }
 
 /// What one turn has done so far.
-#[derive(Default)]
 struct Size {
     messages: usize,
     copies: usize,
     bytes: usize,
+    /// Counts the steps of rules, also for messages that cannot go on.
+    matching: MatchingRun,
 }
 
 impl Size {
+    fn none() -> Self {
+        Self {
+            messages: 0,
+            copies: 0,
+            bytes: 0,
+            matching: MatchingRun::of(MatchingFor::Forwarder),
+        }
+    }
+
     fn add(&mut self, request: &AppendRequest) {
         for (event, targets) in &request.events {
             self.copies += targets.len().max(1);
@@ -354,5 +368,6 @@ impl Size {
         self.messages >= FORWARDED_AT_ONCE_MAX
             || self.copies >= CHANGE_DELIVERIES_MAX
             || self.bytes >= LOCK_BYTES_MAX
+            || self.matching.steps() >= STEPS_OF_A_TURN_MAX
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::Timestamp;
-use crate::broker::background::by_steps;
+use crate::broker::background::{MatchingFor, by_steps};
 use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::broker::publish::messages::{AcceptedMessages, TransferRoute};
 use crate::broker::{Broker, NewMessage};
@@ -69,7 +69,7 @@ impl MessageSender {
         steps: usize,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        by_steps(Some(self.topic_id()), steps, read).await
+        by_steps(MatchingFor::Topic(self.topic_id()), steps, read).await
     }
 
     /// Stores messages, all or none. Returns their numbers if one of them is scheduled.

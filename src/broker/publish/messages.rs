@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::background::{MATCHING, in_background};
+use crate::broker::background::{MatchingRun, in_background};
 use crate::broker::manage::target;
 use crate::broker::messaging::MessagingError;
 use crate::broker::publish::rules::MadeCopies;
@@ -94,13 +94,6 @@ fn targets(
     }
 }
 
-/// An event that was held against filters or rules, what they make of it, and the steps that were taken here.
-pub(in crate::broker) struct Evaluated<T> {
-    pub(in crate::broker) event: Event,
-    pub(in crate::broker) found: T,
-    pub(in crate::broker) steps: usize,
-}
-
 /// What queues that ask something get of the events of a request.
 pub(super) struct TakenIn {
     /// A session is listed once for each event that arrives in it.
@@ -132,24 +125,22 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         event: Event,
         now: Timestamp,
-    ) -> Evaluated<Vec<SubscriptionId>> {
+        run: &mut MatchingRun,
+    ) -> (Event, Vec<SubscriptionId>) {
         let mut part = targets(topic, &event, now, (0, STEPS_AT_ONCE_MAX));
-        let (mut event, mut found, steps) = (event, part.targets, part.steps);
+        run.add(part.steps).await;
+        let (mut event, mut found) = (event, part.targets);
         while let Some(next) = part.next {
             let topic = Arc::clone(topic);
-            let place = MATCHING.take(Some(topic.topic.id)).await;
-            (event, part) = in_background(place, move || {
+            (event, part) = in_background(run.place().await, move || {
                 let part = targets(&topic, &event, now, (next, STEPS_OF_A_TURN_MAX));
                 (event, part)
             })
             .await;
             found.append(&mut part.targets);
+            run.add(part.steps).await;
         }
-        Evaluated {
-            event,
-            found,
-            steps,
-        }
+        (event, found)
     }
 
     /// What queues of the topic ask of these events, some of which rules cannot be evaluated for, or would make too

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::background::{MatchingFor, MatchingRun};
 use crate::broker::manage::{subscription_target, target};
-use crate::broker::publish::messages::{Evaluated, TakenIn};
+use crate::broker::publish::messages::TakenIn;
 use crate::broker::publish::rules::MadeCopies;
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::event::{Event, EventKey};
@@ -32,9 +33,10 @@ use crate::wire::amqp::DecodeError;
 pub(super) const STEPS_AT_ONCE_MAX: usize = 20_000;
 
 /// Steps after which others get their turn on the thread: about half a millisecond's worth.
-const STEPS_IN_A_ROW_MAX: usize = 100_000;
+pub(super) const STEPS_IN_A_ROW_MAX: usize = 100_000;
 
-/// Steps of filters after which others get their turn in the background: a few milliseconds' worth, as for rules.
+/// Steps of filters after which others get their turn in the background, and of a turn of the forwarder: a few milliseconds'
+/// worth, as for rules.
 pub(super) const STEPS_OF_A_TURN_MAX: usize = RULE_STEPS_MAX;
 
 /// What was stored, for those who serve the subscriptions.
@@ -259,7 +261,8 @@ impl Broker {
     ) -> Result<AppendRequest, PublishError> {
         match (&topic.topic.kind, only) {
             (TopicKind::ServiceBus(_), None) => {
-                let matched = self.match_rules(topic, events, &scheduled, made);
+                let mut run = MatchingRun::of(MatchingFor::Topic(topic.topic.id));
+                let matched = self.match_rules(topic, events, &scheduled, made, &mut run);
                 let mut request = matched.await?;
                 if request.deferrable() > self.shared.change_deliveries_max {
                     request.defer_deliveries();
@@ -293,32 +296,21 @@ impl Broker {
             ..empty(topic, self.clock().now())
         };
         request.events.reserve_exact(events.len());
-        let (mut deliveries, mut evaluated) = (0, 0);
+        let mut deliveries = 0;
+        let mut run = MatchingRun::of(MatchingFor::Topic(topic.topic.id));
         for event in events {
-            let Evaluated {
-                event,
-                found: to,
-                steps,
-            } = match only {
-                None => self.targets(topic, event, request.received_at).await,
-                Some(only) => Evaluated {
-                    event,
-                    found: vec![only],
-                    steps: 0,
-                },
+            let at = request.received_at;
+            let (event, to) = match only {
+                None => self.targets(topic, event, at, &mut run).await,
+                Some(only) => (event, vec![only]),
             };
             deliveries += match topic.own {
                 None => to.len(),
                 Some(_) => to.len().saturating_sub(1), // its own subscription gets all
             };
-            evaluated += steps;
             request.push(event, to);
             if deliveries > self.shared.change_deliveries_max {
                 request.defer_deliveries();
-            }
-            if evaluated >= STEPS_IN_A_ROW_MAX {
-                tokio::task::yield_now().await;
-                evaluated = 0;
             }
         }
         request

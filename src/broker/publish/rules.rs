@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use crate::base::{Entropy, Timestamp};
 use crate::broker::Broker;
-use crate::broker::background::{MATCHING, in_background};
-use crate::broker::publish::{PublishError, STEPS_AT_ONCE_MAX, STEPS_IN_A_ROW_MAX, empty};
+use crate::broker::background::{MatchingRun, in_background};
+use crate::broker::publish::{PublishError, STEPS_AT_ONCE_MAX, empty};
 use crate::model::event::Event;
-use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
+use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX, RULE_STEPS_MAX};
 use crate::model::registry::TopicEntry;
 use crate::model::rule::{ChangedCopy, Copies, RuleBook, Steps};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::model::topic::TopicId;
 use crate::store::AppendRequest;
 use crate::wire::amqp::DecodeError;
 use crate::wire::service_bus::copy::SentMessage;
@@ -128,13 +127,14 @@ impl Matched {
 
 impl Broker {
     /// Holds messages, some of which are scheduled, against the rules of all subscriptions of the topic. What they are
-    /// copied to is added to what was `made`, and is not too much with that.
+    /// copied to is added to what was `made`, and is not too much with that. The steps count in `run`, whatever comes of it.
     pub(in crate::broker) async fn match_rules(
         &self,
         topic: &Arc<TopicEntry>,
         events: Vec<Event>,
         scheduled: &BTreeMap<usize, Timestamp>,
         made: &mut MadeCopies,
+        run: &mut MatchingRun,
     ) -> Result<AppendRequest, PublishError> {
         let now = self.clock().now();
         let takers = Arc::new(takers(topic, now));
@@ -144,35 +144,25 @@ impl Broker {
             made: *made,
             ..Matched::default()
         };
-        let mut evaluated = 0;
         for (place, event) in events.into_iter().enumerate() {
             let due_at = scheduled.get(&place).copied();
             if remembers || !scheduled.is_empty() {
                 let sent = (event.id.clone(), due_at.is_some());
                 matched.sent.insert(matched.events.len(), sent);
             }
-            let to = self.targets(topic, event, now).await;
-            let sent = SentMessage::of(&to.event, &topic.resource_id, now);
+            let (event, to) = self.targets(topic, event, now, run).await;
+            let sent = SentMessage::of(&event, &topic.resource_id, now);
             let sent = sent.map_err(PublishError::Unreadable)?;
-            let rules = (topic.topic.id, &topic.rules);
-            let held_against = copies_by(rules, self.entropy(), sent, &takers);
-            let (sent, copies, steps) = held_against.await;
-            evaluated += steps + to.steps;
+            let held_against = copies_by(&topic.rules, self.entropy(), sent, &takers, run);
+            let (sent, copies) = held_against.await;
             let of = HeldMessage {
-                event: to.event,
-                to: to.found,
+                event,
+                to,
                 due_at,
                 sent,
                 copies,
             };
-            let added = add_copies(topic.topic.id, self.entropy(), of, &takers, matched);
-            let (with_copies, steps) = added.await?;
-            matched = with_copies;
-            evaluated += steps;
-            if evaluated >= STEPS_IN_A_ROW_MAX {
-                tokio::task::yield_now().await;
-                evaluated = 0;
-            }
+            matched = add_copies(self.entropy(), of, &takers, matched, run).await?;
         }
         let Matched {
             events,
@@ -195,30 +185,32 @@ impl Broker {
     }
 }
 
-/// Holds a message against the rules of a topic. Returns what these make of it, and the steps that were taken here. What would
-/// keep the thread busy is done in the background.
+/// Holds a message against the rules of a topic. Returns what these make of it. What would keep the thread busy is done in
+/// the background.
 async fn copies_by(
-    (topic, rules): (TopicId, &RuleBook),
+    rules: &RuleBook,
     entropy: &Entropy,
     sent: SentMessage,
     takers: &Arc<Takers>,
-) -> (SentMessage, Copies, usize) {
+    run: &mut MatchingRun,
+) -> (SentMessage, Copies) {
     let mut steps = Steps::of(STEPS_AT_ONCE_MAX);
     let takes = |of: SubscriptionId| takers.contains_key(&of);
     let copies = rules.copies(&sent, entropy, takes, &mut steps);
-    let taken = STEPS_AT_ONCE_MAX - steps.left();
+    run.add(STEPS_AT_ONCE_MAX - steps.left()).await;
     if !copies.is_cut {
-        return (sent, copies, taken);
+        return (sent, copies);
     }
     let (rules, takers, entropy) = (rules.clone(), Arc::clone(takers), entropy.clone());
-    let place = MATCHING.take(Some(topic)).await;
-    let (sent, copies) = in_background(place, move || {
+    let (sent, copies, taken) = in_background(run.place().await, move || {
         let takes = |of: SubscriptionId| takers.contains_key(&of);
-        let copies = rules.copies(&sent, &entropy, takes, &mut Steps::of_message());
-        (sent, copies)
+        let mut steps = Steps::of_message();
+        let copies = rules.copies(&sent, &entropy, takes, &mut steps);
+        (sent, copies, RULE_STEPS_MAX - steps.left())
     })
     .await;
-    (sent, copies, taken)
+    run.add(taken).await;
+    (sent, copies)
 }
 
 /// A message that was held against filters and rules.
@@ -232,25 +224,24 @@ struct HeldMessage {
     copies: Copies,
 }
 
-/// Adds what becomes of a message. What would keep the thread busy is done in the background. Returns the steps that were
-/// taken here.
+/// Adds what becomes of a message. What would keep the thread busy is done in the background.
 async fn add_copies(
-    topic: TopicId,
     entropy: &Entropy,
     of: HeldMessage,
     takers: &Arc<Takers>,
     mut matched: Matched,
-) -> Result<(Matched, usize), PublishError> {
+    run: &mut MatchingRun,
+) -> Result<Matched, PublishError> {
     let steps = of.sent.copy_steps() * of.copies.changing.len();
+    run.add(steps).await;
     if steps <= STEPS_AT_ONCE_MAX {
         matched.add(of, takers, entropy)?;
-        return Ok((matched, steps));
+        return Ok(matched);
     }
     let (takers, entropy) = (Arc::clone(takers), entropy.clone());
-    let place = MATCHING.take(Some(topic)).await;
-    in_background(place, move || {
+    in_background(run.place().await, move || {
         let added = matched.add(of, &takers, &entropy);
-        added.map(|()| (matched, 0))
+        added.map(|()| matched)
     })
     .await
 }
@@ -277,8 +268,10 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::broker::background::MatchingFor;
     use crate::model::name::RuleName;
     use crate::model::rule::{Changes, Parameters, PropertyValue, Rule, RuleFilter, SqlFilter};
+    use crate::model::topic::TopicId;
     use crate::wire::amqp::message::{Message, Properties};
     use crate::wire::service_bus::message::to_event;
 
@@ -337,23 +330,32 @@ mod tests {
         assert_eq!(add_to(&mut made, 9), (1, too_many));
     }
 
+    fn new_run() -> MatchingRun {
+        MatchingRun::of(MatchingFor::Topic(TopicId(1)))
+    }
+
     #[tokio::test]
-    async fn many_copies_are_made_in_the_background_and_a_few_are_counted() {
+    async fn many_copies_are_made_in_the_background_and_all_are_counted() {
         let (entropy, takers) = (Entropy::seeded(1), Arc::default());
-        let add = async |count| {
-            let (topic, matched) = (TopicId(1), Matched::default());
-            let added = add_copies(topic, &entropy, with_copies(count), &takers, matched).await;
-            let (matched, steps) = added.expect("copies");
-            assert_eq!(matched.events.len(), count);
-            steps
-        };
-        let few = add(2).await;
-        assert!((2_000..=STEPS_AT_ONCE_MAX).contains(&few), "{few}");
-        assert_eq!(add(20).await, 0, "none of them here");
+        for (count, are_at_once) in [(2, true), (20, false)] {
+            let mut run = new_run();
+            let added = {
+                let (of, none) = (with_copies(count), Matched::default());
+                let mut adding = pin!(add_copies(&entropy, of, &takers, none, &mut run));
+                let first = adding.as_mut().now_or_never();
+                assert_eq!(first.is_some(), are_at_once, "{count}");
+                match first {
+                    Some(added) => added,
+                    None => adding.await,
+                }
+            };
+            assert_eq!(added.expect("copies").events.len(), count);
+            assert!(run.steps() >= 1_000 * count, "{}", run.steps());
+        }
     }
 
     /// Holds a message against so many rules, each of which takes a step for nearly each of its 30,000 characters. Returns
-    /// what they make of it, whether that was there at once, and how many steps were taken here.
+    /// what they make of it, whether that was there at once, and how many steps were taken.
     async fn held_against(count: usize) -> (Copies, bool, usize) {
         let filter = SqlFilter::parse("a LIKE '%y%x'", Parameters::new()).expect("a filter");
         let mut book = RuleBook::default();
@@ -372,14 +374,15 @@ mod tests {
         let sent = SentMessage::of(&event, "/t", Timestamp::from_ms(1)).expect("a message");
         let takers = Arc::new(Takers::from([(SubscriptionId(1), true)]));
         let entropy = Entropy::seeded(1);
-        let mut made = pin!(copies_by((TopicId(1), &book), &entropy, sent, &takers));
-        match made.as_mut().now_or_never() {
-            Some((_, copies, taken)) => (copies, true, taken),
-            None => {
-                let (_, copies, taken) = made.await;
-                (copies, false, taken)
+        let mut run = new_run();
+        let (copies, is_at_once) = {
+            let mut making = pin!(copies_by(&book, &entropy, sent, &takers, &mut run));
+            match making.as_mut().now_or_never() {
+                Some((_, copies)) => (copies, true),
+                None => (making.await.1, false),
             }
-        }
+        };
+        (copies, is_at_once, run.steps())
     }
 
     #[tokio::test]
@@ -387,10 +390,10 @@ mod tests {
         let (copies, is_at_once, taken) = held_against(0).await;
         assert!(is_at_once && taken == 0 && copies.unevaluated.is_empty());
         let (copies, is_at_once, taken) = held_against(3).await;
-        assert!(!is_at_once && taken <= STEPS_AT_ONCE_MAX, "{taken}");
+        assert!(!is_at_once && taken > 2 * 30_000, "{taken}");
         assert!(copies.unevaluated.is_empty(), "{copies:?}");
         let (copies, is_at_once, taken) = held_against(500).await;
-        assert!(!is_at_once && taken <= STEPS_AT_ONCE_MAX, "{taken}");
+        assert!(!is_at_once && taken >= RULE_STEPS_MAX, "{taken}");
         let problem = &copies.unevaluated[&SubscriptionId(1)];
         assert!(problem.contains("1000000 steps"), "{problem}");
     }

@@ -13,8 +13,9 @@ use tokio::task::JoinSet;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::background::{MatchingFor, MatchingRun};
 use crate::broker::manage::target;
-use crate::broker::publish::messages::{Evaluated, session_at};
+use crate::broker::publish::messages::session_at;
 use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
@@ -423,11 +424,8 @@ impl Broker {
         if to.topic.kind.entity() == EntityKind::ServiceBusTopic {
             return Err(NotResubmitted::ServiceBusTopic);
         }
-        let Evaluated {
-            event,
-            found: targets,
-            ..
-        } = self.targets(to, event, now).await;
+        let mut run = MatchingRun::of(MatchingFor::Topic(to.topic.id));
+        let (event, targets) = self.targets(to, event, now, &mut run).await;
         if targets.is_empty() {
             return Err(NotResubmitted::Unmatched);
         }
