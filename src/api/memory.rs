@@ -41,7 +41,8 @@ struct Budgets {
     keys: MemoryGroups<String>,
 }
 
-/// Counts an answer over HTTP while it is made of what lies in the store. Without a connection it counts nothing.
+/// Counts an answer over HTTP while it is made of what lies in the store, and what is made of a request. Without a connection it
+/// counts nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct AnswerMemory(Option<RequestMemory>);
 
@@ -65,6 +66,23 @@ impl AnswerMemory {
     pub(crate) fn note_read(&self, bytes: usize) {
         if let Some(request) = &self.0 {
             request.note_read(bytes);
+        }
+    }
+
+    /// Takes memory for so many bytes that are made of the request, in place of what was held before. Waits for it as for an
+    /// answer.
+    pub(crate) async fn hold(&self, bytes: usize) -> Result<(), MessagingError> {
+        let Some(request) = &self.0 else {
+            return Ok(());
+        };
+        let held = request.hold(bytes).await;
+        held.map_err(|NothingLeft| MessagingError::NoMemory)
+    }
+
+    /// Has bytes count that are there already, in place of what was held before.
+    pub(crate) fn hold_anyway(&self, bytes: usize) {
+        if let Some(request) = &self.0 {
+            request.answer_anyway(bytes);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::base::Stopwatch;
+use crate::base::places::{Places, TakenPlace};
 
 /// How long the next account waits to be asked to close until the one before is gone. Those that go take less, and who does not go
 /// keeps nobody else.
@@ -20,6 +21,8 @@ pub struct Budget(Arc<BudgetState>);
 
 #[derive(Debug)]
 struct BudgetState {
+    /// The place of the one account that may take more than there is. Groups take turns for it.
+    beyond: Places<GroupId>,
     bytes_max: usize,
     taken: AtomicUsize,
     /// Accounts that can be closed to make room.
@@ -77,6 +80,12 @@ pub struct TakenBytes {
     bytes: usize,
 }
 
+/// Tells groups apart, and accounts without one, as long as they are there.
+type GroupId = usize;
+
+/// The right to take more than there is, until it is dropped.
+pub type BeyondTurn = TakenPlace<GroupId>;
+
 /// Why bytes cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no memory left for it")]
@@ -90,6 +99,7 @@ impl Budget {
 
     fn with_patience(bytes_max: usize, patience: Duration) -> Self {
         Self(Arc::new(BudgetState {
+            beyond: Places::of(1),
             bytes_max,
             taken: AtomicUsize::new(0),
             closable: Mutex::default(),
@@ -358,6 +368,16 @@ impl MemoryAccount {
     pub fn asked_to_close(&self) -> &CancellationToken {
         self.0.close.get_or_init(CancellationToken::new)
     }
+
+    /// Waits until it may take more than there is, which one account may at once, so that nobody waits for ever. The accounts of
+    /// a group have one turn together.
+    pub async fn turn_beyond(&self) -> BeyondTurn {
+        let account = &self.0;
+        let mut groups = account.groups.iter().flatten();
+        let group = groups.next().map(|group| Arc::as_ptr(&group.0).addr());
+        let id = group.unwrap_or_else(|| Arc::as_ptr(account).addr());
+        account.total.beyond.take(id).await
+    }
 }
 
 impl TakenBytes {
@@ -443,6 +463,10 @@ impl Drop for TakenBytes {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+
     use super::*;
 
     #[test]
@@ -624,6 +648,29 @@ mod tests {
             assert!(account().take(90).is_err());
             assert!(is_asked(&next), "its connection is gone");
         }
+    }
+
+    #[tokio::test]
+    async fn one_account_takes_more_than_there_is_and_groups_take_turns() {
+        let budget = Budget::of(100);
+        let groups = MemoryGroups::default();
+        let account = |key: &str| budget.account([Some(groups.of(key.to_owned())), None], 100);
+        let (busy, other, quiet) = (account("busy"), account("busy"), account("quiet"));
+        let first = busy.turn_beyond().await;
+        let mut second = pin!(busy.turn_beyond());
+        let mut third = pin!(other.turn_beyond());
+        let mut of_quiet = pin!(quiet.turn_beyond());
+        assert!(poll!(&mut second).is_pending());
+        assert!(poll!(&mut third).is_pending());
+        assert!(poll!(&mut of_quiet).is_pending());
+        drop(first);
+        let next = second.await;
+        assert!(poll!(&mut of_quiet).is_pending());
+        drop(next);
+        let next = of_quiet.await;
+        assert!(poll!(&mut third).is_pending());
+        drop(next);
+        drop(third.await);
     }
 
     #[test]

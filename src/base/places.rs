@@ -1,5 +1,6 @@
 //! Places for a few at once, which those who wait get in turn.
 
+use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -35,6 +36,12 @@ impl<K: Clone + Eq + Hash> Drop for TakenPlace<K> {
 impl<K: Clone + Eq + Hash> Clone for Places<K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Clone + Eq + Hash> fmt::Debug for Places<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Places").finish_non_exhaustive()
     }
 }
 

@@ -24,7 +24,7 @@ pub struct RequestMemory(Arc<KeptForRequest>);
 struct KeptForRequest {
     /// The request itself.
     own: TakenBytes,
-    /// The answer, also while it is made.
+    /// The answer, also while it is made, and before it what is made of the request.
     answer: Mutex<TakenBytes>,
 }
 
@@ -74,5 +74,17 @@ impl RequestMemory {
     /// Says how many bytes were read.
     pub fn note_read(&self, bytes: usize) {
         self.answer_anyway(bytes.saturating_mul(COPIES_WHILE_MADE));
+    }
+
+    /// Takes so many bytes for what is made of the request, in place of those of an answer, which is not there yet. Waits for them
+    /// as long.
+    pub async fn hold(&self, bytes: usize) -> Result<(), NothingLeft> {
+        let held = async {
+            while !self.0.own.account().has_room(bytes) || self.answer(bytes).is_err() {
+                tokio::time::sleep(MEMORY_CHECK).await;
+            }
+        };
+        let waited = tokio::time::timeout(MEMORY_WAIT, held).await;
+        waited.map_err(|_| NothingLeft)
     }
 }

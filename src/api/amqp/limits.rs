@@ -65,8 +65,8 @@ pub(super) const ANSWERING_BYTES: usize = 16 * 1_024;
 /// and clients have a link for each entity.
 pub(super) const REQUESTS_AT_ONCE_MAX: usize = 64;
 
-/// Bytes that a message counts for besides while it is stored: the event that is made of it, and the change that waits for
-/// the writer. Small messages were seen to take 5 to 9 KiB.
+/// Bytes that a message counts for besides while it is stored, and its own once more: the event that is made of it, and the
+/// change that waits for the writer. Small messages were seen to take 5 to 9 KiB. The others of a batch share the change.
 pub(super) const STORING_BYTES: usize = 8 * 1_024;
 
 /// Bytes that a message counts for which was handed out and is not settled.

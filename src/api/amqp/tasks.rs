@@ -19,8 +19,8 @@ use crate::api::amqp::container::{
 };
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{
-    ANSWERING_BYTES, MESSAGE_BYTES, READ_IN_A_ROW_MAX, REQUEST_PARTS_FACTOR, STORING_BYTES,
-    TAKE_MAX, UNSETTLED_MAX,
+    ANSWERING_BYTES, READ_IN_A_ROW_MAX, REQUEST_PARTS_FACTOR, STORING_BYTES, TAKE_MAX,
+    UNSETTLED_MAX,
 };
 use crate::api::amqp::order::{Behind, Turn};
 use crate::api::amqp::receipt::{Receipt, WriteReport};
@@ -28,11 +28,11 @@ use crate::api::amqp::session::{Acceptance, Handout};
 use crate::api::amqp::settled_locks::{SettledLock, SettledLocks};
 use crate::api::amqp::transactions::{Enlisted, OpenPart};
 use crate::api::authority::{Authority, Demand};
-use crate::base::budget::{MemoryAccount, TakenBytes};
+use crate::base::budget::{BeyondTurn, MemoryAccount, TakenBytes};
 use crate::base::request_memory::{MEMORY_CHECK, MEMORY_WAIT};
 use crate::base::{Clock, Timestamp};
 use crate::model::audit::Actor;
-use crate::model::limits::LOCK_BYTES_MAX;
+use crate::model::limits::{LOCK_BYTES_MAX, SENT_MESSAGE_BYTES};
 use crate::model::shared_access::Right;
 use crate::wire::amqp::address::Address;
 use crate::wire::amqp::condition::{
@@ -78,7 +78,7 @@ pub(super) struct PreparedRequest {
     /// The bytes that it counts for in its transaction.
     pub(super) bytes: usize,
     /// Counted as long as it waits for that.
-    pub(super) _memory: TakenBytes,
+    pub(super) _memory: [TakenBytes; 2],
     pub(super) asked: Properties,
     /// The link and the delivery that it came with.
     pub(super) link: LinkId,
@@ -159,6 +159,15 @@ pub(super) struct Arrived {
 }
 
 impl Arrived {
+    /// Returns the bytes that its first message takes while it is stored, and those that the others of a batch take.
+    fn bytes_while_stored(&self) -> (usize, usize) {
+        let others = batch::count(self.format, &self.payload) - 1;
+        (
+            STORING_BYTES + self.payload.len(),
+            others * SENT_MESSAGE_BYTES,
+        )
+    }
+
     /// Those that a client sends as one.
     pub(super) fn messages(&self) -> Result<Vec<Message>, AmqpError> {
         batch::messages(self.format, &self.payload).map_err(|error| {
@@ -215,16 +224,44 @@ impl Task {
     }
 
     /// Settles the `first` message that was stored, and those that were stored with it.
-    fn settle_incoming(
-        &self,
-        first: Settled,
-        storing: &mut FuturesOrdered<BoxFuture<'static, Settled>>,
-    ) {
+    fn settle_incoming(&self, first: Settled, storing: &mut MessagesStoring) {
         let mut settled = vec![first];
         while let Some(Some(next)) = storing.next().now_or_never() {
             settled.push(next);
         }
         self.say(Command::SettleIncoming(self.link, settled));
+    }
+
+    /// Waits until there is memory for what is sent, before it is read. A link may store one message whether there is or not;
+    /// the others of a batch wait for their turn to take more than there is, which is held until they are stored.
+    async fn room_to_store(
+        &self,
+        sent: &mut Arrived,
+        storing: &mut MessagesStoring,
+    ) -> Option<BeyondTurn> {
+        let (first, others) = sent.bytes_while_stored();
+        let (account, memory) = (&self.account, &mut sent.memory);
+        while !account.has_room(first + others)
+            && let Some(stored) = storing.next().await
+        {
+            self.settle_incoming(stored, storing);
+        }
+        memory.add_anyway(first);
+        let mut turn = std::pin::pin!(account.turn_beyond());
+        loop {
+            if others == 0 || (account.has_room(others) && memory.add(others).is_ok()) {
+                return None;
+            }
+            tokio::select! {
+                biased;
+                Some(stored) = storing.next() => self.settle_incoming(stored, storing),
+                turn = &mut turn, if storing.is_empty() => {
+                    memory.add_anyway(others);
+                    return Some(turn);
+                }
+                () = tokio::time::sleep(MEMORY_CHECK) => {}
+            }
+        }
     }
 }
 
@@ -250,14 +287,9 @@ pub(super) async fn store_messages(mut task: Task, transfer_to: Option<KnownEnti
                     break;
                 }
                 for mut each in gathered.drain(..).filter_map(|work| arrived(*work)) {
-                    while !each.memory.account().has_room(STORING_BYTES)
-                        && let Some(first) = storing.next().await
-                    {
-                        task.settle_incoming(first, &mut storing);
-                    }
-                    each.memory.add_anyway(STORING_BYTES);
+                    let turn = task.room_to_store(&mut each, &mut storing).await;
                     read += each.payload.len();
-                    storing.push_back(begin_to_store(&*sender, each).await);
+                    storing.push_back(begin_to_store(&*sender, each, turn).await);
                     if read >= READ_IN_A_ROW_MAX {
                         tokio::task::yield_now().await;
                         read = 0;
@@ -275,21 +307,28 @@ pub(super) async fn store_messages(mut task: Task, transfer_to: Option<KnownEnti
 /// What became of a message that the client has sent.
 type Settled = (u32, DeliveryState);
 
+/// The messages of a link that are being stored, in their order.
+type MessagesStoring = FuturesOrdered<BoxFuture<'static, Settled>>;
+
 async fn begin_to_store(
     sender: &dyn IncomingLink,
-    mut arrived: Arrived,
+    arrived: Arrived,
+    turn: Option<BeyondTurn>,
 ) -> BoxFuture<'static, Settled> {
-    let begun = match arrived.messages() {
-        Ok(messages) => {
-            // The first one was counted as it came.
-            let others = messages.len().saturating_sub(1);
-            arrived.memory.add_anyway(others * MESSAGE_BYTES);
-            sender.send(messages).await
-        }
+    let messages = arrived.messages();
+    let Arrived {
+        delivery,
+        payload,
+        memory,
+        ..
+    } = arrived;
+    drop(payload); // it would be kept beside the events that are made of it
+    let begun = match messages {
+        Ok(messages) => sender.send(messages).await,
         Err(error) => Err(error),
     };
     Box::pin(async move {
-        let _memory = arrived.memory;
+        let _kept = (memory, turn);
         let stored = match begun {
             Ok(storing) => storing.await,
             Err(error) => Err(error),
@@ -298,7 +337,7 @@ async fn begin_to_store(
             Ok(()) => DeliveryState::Accepted,
             Err(error) => DeliveryState::Rejected(Some(error)),
         };
-        (arrived.delivery, state)
+        (delivery, state)
     })
 }
 
@@ -326,10 +365,8 @@ pub(super) async fn answer_requests(
             behind.wait().await;
         }
         let _place = places.acquire().await; // it is never closed
-        let answering = memory_within(&task.account, ANSWERING_BYTES).await;
-        request
-            .memory
-            .add_anyway(REQUEST_PARTS_FACTOR * request.payload.len());
+        let parts = REQUEST_PARTS_FACTOR * request.payload.len();
+        let answering = memory_within(&task.account, ANSWERING_BYTES + parts).await;
         let state = match request.request() {
             Ok(message) => {
                 let asked = match &answering {
@@ -338,7 +375,9 @@ pub(super) async fn answer_requests(
                 };
                 match (request.part.take(), asked) {
                     (Some(Ok(part)), Ok(asked)) if asked.0.takes_part() => {
-                        take_part((&task, &entity), request, &part, &message, asked).await;
+                        let answering = answering.unwrap_or_else(|| task.account.nothing());
+                        let counted = (request, answering);
+                        take_part((&task, &entity), counted, &part, &message, asked).await;
                         continue;
                     }
                     (Some(Err(error)), Ok((asked, _))) if asked.takes_part() => {
@@ -373,7 +412,7 @@ fn authorized_request(
 /// Has a request take part in its transaction.
 async fn take_part(
     (task, entity): (&Task, &KnownEntity),
-    request: Arrived,
+    (request, answering): (Arrived, TakenBytes),
     part: &OpenPart,
     message: &Message,
     (asked, by): (management::Operation, Actor),
@@ -383,7 +422,7 @@ async fn take_part(
         transaction: part.transaction.clone(),
         prepared,
         bytes: request.payload.len(),
-        _memory: request.memory,
+        _memory: [request.memory, answering],
         asked: message.properties().unwrap_or_default(),
         link: task.link,
         delivery: request.delivery,
@@ -420,32 +459,29 @@ async fn answer(
     }));
 }
 
-/// TakenBytes for the answer to a request; `None` if there is none for a while.
+/// Takes memory for what a request schedules, or for its answer; `None` if there is none for a while.
 async fn memory_for(asked: &management::Operation, account: &MemoryAccount) -> Option<TakenBytes> {
-    let has_messages = match asked {
+    let bytes = match asked {
         management::Operation::Peek { .. }
         | management::Operation::ReceiveNumbers { .. }
         | management::Operation::SessionState(_)
         | management::Operation::Rules { .. }
-        | management::Operation::Sessions { .. } => true,
+        | management::Operation::Sessions { .. } => LOCK_BYTES_MAX,
+        management::Operation::Schedule(messages) => messages.len() * SENT_MESSAGE_BYTES,
         management::Operation::RenewLocks(_)
         | management::Operation::Settle { .. }
         | management::Operation::DeleteBatch { .. }
-        | management::Operation::Schedule(_)
         | management::Operation::CancelScheduled(_)
         | management::Operation::RenewSession(_)
         | management::Operation::SetSessionState { .. }
         | management::Operation::AddRule(_)
-        | management::Operation::RemoveRule(_) => false,
+        | management::Operation::RemoveRule(_) => 0,
     };
-    if !has_messages {
-        return Some(account.nothing());
-    }
-    memory_within(account, LOCK_BYTES_MAX).await
+    memory_within(account, bytes).await
 }
 
 fn no_memory() -> AmqpError {
-    let problem = "there is no memory left for the answer; try again in a moment";
+    let problem = "there is no memory left for this request; try again in a moment";
     AmqpError::new(SERVER_BUSY, problem)
 }
 

@@ -10,13 +10,13 @@ use uuid::Uuid;
 use crate::api::amqp::container::{Transaction, TransactionSettlement};
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{
-    MESSAGE_BYTES, TRANSACTION_BYTES, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX,
-    TRANSACTIONS_MAX,
+    TRANSACTION_BYTES, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX, TRANSACTIONS_MAX,
 };
 use crate::api::amqp::session::nothing_left;
 use crate::api::amqp::tasks::Command;
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
+use crate::model::limits::SENT_MESSAGE_BYTES;
 use crate::wire::amqp::condition::{AmqpError, RESOURCE_LIMIT_EXCEEDED, TRANSACTION_UNKNOWN};
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::state::DeliveryState;
@@ -230,7 +230,7 @@ impl Transactions {
     fn note(&mut self, id: &Bytes, messages: usize, bytes: usize) -> Result<(), AmqpError> {
         let open = self.find(id)?;
         let is_full = open.messages + messages > TRANSACTION_MESSAGES_MAX;
-        let bytes = bytes + messages * MESSAGE_BYTES;
+        let bytes = bytes + messages * SENT_MESSAGE_BYTES;
         if !is_full && open.ended.held.taken.add(bytes).is_ok() {
             open.messages += messages;
             return Ok(());

@@ -26,7 +26,7 @@ use crate::base::Timestamp;
 use crate::broker::{MessageReceiver, MessageSender, MessageView, MessagingEntity, MessagingError};
 use crate::model::audit::Caller;
 use crate::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken};
-use crate::model::limits::{RECEIVE_WAIT, RECEIVE_WAIT_MAX};
+use crate::model::limits::{RECEIVE_WAIT, RECEIVE_WAIT_MAX, SENT_MESSAGE_BYTES};
 use crate::model::shared_access::Right;
 use crate::store::Locked;
 use crate::wire;
@@ -100,7 +100,10 @@ async fn answer(
         })
     };
     match operation {
-        Operation::Send => Box::pin(send(&entity.sender()?, request.headers(), body)).await,
+        Operation::Send => {
+            let memory = AnswerMemory::of(request.extensions());
+            Box::pin(send(entity.sender()?, request.headers(), body, memory)).await
+        }
         Operation::PeekLock => handler(entity)?.peek_lock(wait(uri)?).await,
         Operation::ReceiveAndDelete => handler(entity)?.receive_and_delete(wait(uri)?).await,
         Operation::Unlock(claim) => handler(entity)?.settle(&claim, Disposition::Abandon).await,
@@ -113,11 +116,12 @@ async fn answer(
     }
 }
 
-/// Stores one message or several, all or none.
+/// Stores one message or several, all or none. What has begun goes on, and counts until it is stored, if the client hangs up.
 async fn send(
-    sender: &MessageSender,
+    sender: MessageSender,
     headers: &HeaderMap,
     body: Body,
+    memory: AnswerMemory,
 ) -> Result<Response, Refusal> {
     let bytes_max = sender.bytes_max();
     let body = to_bytes(body, usize::try_from(bytes_max).unwrap_or(usize::MAX));
@@ -125,11 +129,26 @@ async fn send(
         let detail = format!("A message, or a batch of them, has up to {bytes_max} bytes.");
         Refusal::new(StatusCode::FORBIDDEN, detail)
     })?;
+    memory.hold_anyway(body.len()); // while it waits
+    // Messages have their own copies of it. What the first one takes besides is counted with the request.
+    let copies = 2 * body.len();
+    let bytes = move |messages: usize| copies + (messages - 1) * SENT_MESSAGE_BYTES;
+    let most = http::messages_max(headers, body.len());
+    memory.hold(bytes(most)).await?;
     let steps = http::steps(headers, body.len());
     let owned = headers.clone();
     let read = sender.read(steps, move || http::read(&owned, &body));
     let messages = read.await.map_err(|error| unreadable(&error))?;
-    sender.send(messages).await?;
+    memory.hold_anyway(bytes(messages.len()));
+    let sending = async move {
+        let sent = sender.send(messages).await;
+        drop(memory);
+        sent
+    };
+    match tokio::spawn(sending).await {
+        Ok(sent) => sent?,
+        Err(failure) => std::panic::resume_unwind(failure.into_panic()),
+    };
     Ok(StatusCode::CREATED.into_response())
 }
 

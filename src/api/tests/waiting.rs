@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 use super::{Door, TOKEN};
 use crate::base::budget::{Budget, MemoryAccount};
 use crate::base::request_memory::RequestMemory;
+use crate::model::limits::SENT_MESSAGE_BYTES;
 
 /// Often enough for a request to come to where it waits.
 const TURNS: usize = 1_000;
@@ -101,6 +102,26 @@ impl Door {
             .body(Body::empty())
             .expect("a request");
         self.doors.clone().answer(request).await.status()
+    }
+
+    /// How a request is answered that sends a body of such a type to the queue `jobs`, and may count for so many bytes.
+    async fn sent_within(&self, content_type: &str, body: &str, bytes_max: usize) -> StatusCode {
+        let account = Budget::of(usize::MAX / 2).account([None, None], bytes_max);
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri("/jobs/messages")
+            .header(header::HOST, "127.0.0.1:8080")
+            .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
+            .header(header::CONTENT_TYPE, content_type)
+            .extension(RequestMemory::take(&account, 0).expect("nothing"))
+            .body(Body::from(body.to_owned()))
+            .expect("a request");
+        let status = self.doors.clone().answer(request).await.status();
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(account.taken(), 0, "it counts until it is stored");
+        status
     }
 
     /// After such a request, returns whether its connection has to go before a smaller one that has shown nothing.
@@ -234,5 +255,31 @@ async fn who_has_shown_a_key_or_token_goes_behind_strangers() {
             let counted = door.counts_for_what_was_shown(asked.clone(), shown).await;
             assert_eq!(counted, counts, "{path}: {shown}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_message_of_a_batch_counts_before_it_is_read() {
+    let door = Door::new().await;
+    let (status, answer) = door
+        .ask(TOKEN, Method::PUT, "/queues/jobs", json!({}))
+        .await;
+    assert!(status.is_success(), "{answer}");
+    let batch = "application/vnd.microsoft.servicebus.json";
+    let messages = format!("[{}]", vec!["{}"; 1_000].join(","));
+    let of_all = 1_000 * SENT_MESSAGE_BYTES;
+    for (kind, body, bytes_max, is_stored) in [
+        (batch, &*messages, of_all, false),
+        (batch, &*messages, of_all + 20_000, true),
+        ("text/plain", &*messages, of_all / 10, true),
+        (batch, "[{}]", of_all / 10, true),
+    ] {
+        let status = door.sent_within(kind, body, bytes_max).await;
+        let expected = if is_stored {
+            StatusCode::CREATED
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        };
+        assert_eq!(status, expected, "{kind} within {bytes_max}");
     }
 }

@@ -36,7 +36,7 @@ pub enum MessagingError {
          it has fewer than are left"
     )]
     TooManyWaiting,
-    #[error("there is no memory left for the answer; try again in a moment")]
+    #[error("there is no memory left for this request; try again in a moment")]
     NoMemory,
     #[error(transparent)]
     Session(#[from] SessionError),

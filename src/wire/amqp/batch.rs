@@ -23,6 +23,20 @@ pub fn counted_bytes(format: u32, payload: &[u8]) -> usize {
     envelope.map_or(payload.len(), |envelope| envelope.body().len())
 }
 
+/// Counts the messages in a transfer of `format` before they are read, as far as a batch may have so many.
+pub fn count(format: u32, payload: &Bytes) -> usize {
+    if format != BATCH_FORMAT {
+        return 1;
+    }
+    let body = Message::split(payload).map(|envelope| envelope.body().clone());
+    let mut sections = Decoder::new(body.unwrap_or_default());
+    let mut found = 0;
+    while found < BATCH_MESSAGES_MAX && !sections.is_empty() && sections.raw().is_ok() {
+        found += 1;
+    }
+    found.max(1)
+}
+
 /// The messages in a transfer of `format`.
 pub fn messages(format: u32, payload: &Bytes) -> Result<Vec<Message>, DecodeError> {
     if format != BATCH_FORMAT {

@@ -64,6 +64,14 @@ pub fn steps(headers: &HeaderMap, bytes: usize) -> usize {
     bytes / BYTES_OF_A_STEP
 }
 
+/// Returns how many messages there may be in a body of so many bytes: each has two brackets, and something before it.
+pub fn messages_max(headers: &HeaderMap, bytes: usize) -> usize {
+    if text(headers, &header::CONTENT_TYPE).is_some_and(is_batch) {
+        return (bytes / 3).clamp(1, BATCH_MESSAGES_MAX);
+    }
+    1
+}
+
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }

@@ -32,10 +32,11 @@ use crate::api::memory::Memory;
 use crate::base::Clock;
 use crate::model::access::Secret;
 use crate::model::audit::Actor;
-use crate::model::limits::LOCK_BYTES_MAX;
+use crate::model::limits::{LOCK_BYTES_MAX, SENT_MESSAGE_BYTES};
 use crate::model::session::HeldSession;
 use crate::model::shared_access::Rights;
 use crate::wire::amqp::AmqpError;
+use crate::wire::amqp::batch::BATCH_FORMAT;
 use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::condition::{
     CONNECTION_FORCED, MESSAGE_LOCK_LOST, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED,
@@ -744,6 +745,76 @@ async fn no_more_messages_are_being_stored_than_there_is_memory_for() {
         client.is_quiet().await;
     }
     assert_eq!(stored(&client), all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_are_read_when_there_is_memory_for_all_of_their_messages() {
+    const LINKS: u32 = 24;
+    const OF_EACH: usize = 2_000;
+    let mut client = Client::authorized("all").await;
+    for handle in 0..LINKS {
+        client.attach(handle, Role::Sender).await;
+        assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+        assert!(matches!(client.next().await, Some(Performative::Flow(_))));
+    }
+    // A data section with a message whose body is a text of one letter.
+    let batch = b"\x00\x53\x75\xa0\x06\x00\x53\x77\xa1\x01\x61".repeat(OF_EACH);
+    for handle in 0..LINKS {
+        let transfer = Transfer {
+            message_format: Some(BATCH_FORMAT),
+            ..transfer(handle, handle, batch.clone())
+        };
+        client.send(&Performative::Transfer(transfer)).await;
+    }
+    while !client.is_quiet().await {}
+    let (_, kept) = client.memory.taken();
+    let begun = *client.state.begun.lock().unwrap();
+    assert!(kept >= begun * SENT_MESSAGE_BYTES, "{kept} for {begun}");
+    // Half of all, and the batch whose turn it is to have more than there is.
+    let most = 48 * 1_024 * 1_024 + OF_EACH * SENT_MESSAGE_BYTES;
+    let beside = 2 * 1_024 * 1_024;
+    assert!(kept < most + beside, "{kept} for {begun}");
+    // All of them are stored in their turn, while the client takes the answers.
+    let all = LINKS as usize * OF_EACH;
+    assert!(begun < all, "{begun}");
+    client.state.commits.add_permits(10_000);
+    let stored = |client: &Client| client.state.stored.lock().unwrap().len();
+    for _ in 0..1_000 {
+        if stored(&client) == all {
+            break;
+        }
+        client.is_quiet().await;
+    }
+    assert_eq!(stored(&client), all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_are_scheduled_count_until_it_is_answered() {
+    const COUNT: usize = 2_000;
+    let mut client = Client::authorized("all").await;
+    client.state.answers.forget_permits(10_000);
+    client
+        .attach_at(0, Role::Sender, "orders/$management")
+        .await;
+    for _ in ["attach", "flow"] {
+        assert!(client.next().await.is_some());
+    }
+    let sent = Bytes::from_static(b"\x00\x53\x77\xa1\x01\x61");
+    let each = Value::Map(vec![("message".into(), Value::Binary(sent))]);
+    let asked = Value::Map(vec![("messages".into(), Value::List(vec![each; COUNT]))]);
+    let operation = vec![("operation".into(), "com.microsoft:schedule-message".into())];
+    let request = Message::of(&Properties::default(), operation, asked).to_bytes();
+    client
+        .send(&Performative::Transfer(transfer(0, 0, request)))
+        .await;
+    assert!(client.is_quiet().await, "it is not answered");
+    assert_eq!(*client.state.asked.lock().unwrap(), 1);
+    let (_, kept) = client.memory.taken();
+    assert!(kept >= COUNT * SENT_MESSAGE_BYTES, "{kept} bytes");
+    client.state.answers.add_permits(1);
+    assert!(!client.is_quiet().await);
+    let (_, left) = client.memory.taken();
+    assert!(left < COUNT * SENT_MESSAGE_BYTES / 2, "{left} bytes");
 }
 
 #[tokio::test(start_paused = true)]

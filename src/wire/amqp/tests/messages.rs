@@ -199,6 +199,20 @@ fn a_batch_that_is_too_large_is_told_how_large_it_may_be() {
 }
 
 #[test]
+fn the_messages_of_a_batch_are_counted_before_they_are_read() {
+    let batch = |count| Bytes::from(hex("00 53 75 a0 02 ff ff").repeat(count));
+    for (format, payload, expected) in [
+        (BATCH_FORMAT, batch(3), 3),
+        (BATCH_FORMAT, batch(5_000), 4_500),
+        (BATCH_FORMAT, hex("ff"), 1),
+        (BATCH_FORMAT, Bytes::new(), 1),
+        (0, batch(3), 1),
+    ] {
+        assert_eq!(batch::count(format, &payload), expected, "{payload:?}");
+    }
+}
+
+#[test]
 fn properties_are_changed_by_name() {
     let message = Message::parse(&whole()).expect("a message");
     let handout = Handout {
