@@ -12,7 +12,8 @@ use crate::api::authority::Authority;
 use crate::api::intake::client_of;
 use crate::base::budget::{Budget, MemoryAccount, MemoryGroups, NothingLeft, TakenBytes};
 use crate::base::request_memory::RequestMemory;
-use crate::broker::MessagingError;
+use crate::broker::{MessageReceiver, MessagingError};
+use crate::store::Locked;
 
 /// Bytes that are kept for connections whose client has shown no key, and for those of HTTP: 7,000 of AMQP and 6,000 of HTTP have
 /// as many, and less than the 128 MiB that an appliance can spare.
@@ -21,6 +22,13 @@ const STRANGERS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
 /// Bytes that are kept for connections of AMQP whose client has shown a key. One key has half of them beside nobody, over any
 /// number of connections: 5,000 to 6,000 links.
 const CLIENTS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
+
+/// Bytes beyond each of these for messages that are read, of those who keep little: two of the usual largest size, while an answer
+/// over HTTP is made of each.
+const RESERVE_BYTES: usize = 8 * 1_024 * 1_024;
+
+/// Bytes of a message that are taken first where memory is short. Most have no more.
+const SMALL_MESSAGE_BYTES: usize = 4 * 1_024;
 
 /// Bytes that a connection keeps for a client that has shown no key: a token with its request, and two links for it.
 const STRANGER_BYTES_MAX: usize = 68 * 1_024;
@@ -62,6 +70,53 @@ impl AnswerMemory {
         reserved.map_err(|NothingLeft| MessagingError::NoMemory)
     }
 
+    /// Takes memory for an answer with as many messages as are wanted or, where it is short, with one. Returns how many it is for.
+    pub(crate) async fn reserve_for(
+        &self,
+        wanted: usize,
+        bytes_max: impl Fn(usize) -> usize,
+    ) -> Result<usize, MessagingError> {
+        if self.reserve_now(bytes_max(wanted)) {
+            return Ok(wanted);
+        }
+        self.reserve(bytes_max(1)).await?;
+        Ok(1)
+    }
+
+    /// Locks up to `limit` messages that can be received now. Where memory is short it is one, with as much memory as that one
+    /// takes: whoever receives small ones needs no room for the largest that there may be.
+    pub(crate) async fn receive(
+        &self,
+        receiver: &MessageReceiver,
+        limit: usize,
+    ) -> Result<Vec<Locked>, MessagingError> {
+        let received = if self.reserve_now(receiver.locked_bytes_max(limit)) {
+            receiver.receive(limit, None).await?
+        } else {
+            self.receive_one(receiver).await?
+        };
+        self.note_read(received.iter().map(Locked::bytes).sum());
+        Ok(received)
+    }
+
+    async fn receive_one(&self, receiver: &MessageReceiver) -> Result<Vec<Locked>, MessagingError> {
+        let mut bytes = SMALL_MESSAGE_BYTES;
+        loop {
+            self.reserve(bytes).await?;
+            let received = receiver.receive_first(bytes).await;
+            let Err(MessagingError::NoMemoryFor(needed)) = received else {
+                return received;
+            };
+            bytes = needed;
+        }
+    }
+
+    /// Returns whether memory for so many bytes that are read was taken.
+    fn reserve_now(&self, bytes_max: usize) -> bool {
+        let request = self.0.as_ref();
+        request.is_none_or(|request| request.reserve_now(bytes_max).is_ok())
+    }
+
     /// Says how many bytes were read.
     pub(crate) fn note_read(&self, bytes: usize) {
         if let Some(request) = &self.0 {
@@ -98,8 +153,8 @@ impl<S: Sync> FromRequestParts<S> for AnswerMemory {
 impl Default for Memory {
     fn default() -> Self {
         Self(Arc::new(Budgets {
-            strangers: Budget::of(STRANGERS_BYTES_MAX),
-            clients: Budget::of(CLIENTS_BYTES_MAX),
+            strangers: Budget::with_reserve(STRANGERS_BYTES_MAX, RESERVE_BYTES),
+            clients: Budget::with_reserve(CLIENTS_BYTES_MAX, RESERVE_BYTES),
             addresses: MemoryGroups::default(),
             keys: MemoryGroups::default(),
         }))
@@ -192,5 +247,37 @@ mod tests {
         let reserved = memory.reserve(200).await;
         assert_eq!(reserved, Err(MessagingError::NoMemory));
         assert_eq!(budget.taken(), 450, "nothing is left of it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_keeps_little_is_let_in_where_others_have_everything() {
+        let budget = Budget::with_reserve(1_000, 600);
+        let mut others = budget.account([None, None], usize::MAX).nothing();
+        others.add_anyway(1_000);
+        let asking = || {
+            let account = budget.account([None, None], usize::MAX);
+            AnswerMemory(Some(RequestMemory::take(&account, 0).expect("nothing")))
+        };
+        let (first, second) = (asking(), asking());
+        assert_eq!(first.reserve(200).await, Ok(()));
+        let reserved = second.reserve(200).await;
+        assert_eq!(
+            reserved,
+            Err(MessagingError::NoMemory),
+            "the reserve is in use"
+        );
+        first.note_read(1);
+        assert_eq!(second.reserve(190).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_for_one_message_where_there_is_no_room_for_all() {
+        let account = Budget::of(2_000).account([None, None], usize::MAX);
+        let memory = AnswerMemory(Some(RequestMemory::take(&account, 0).expect("nothing")));
+        let bytes_max = |limit: usize| limit * 100;
+        for (wanted, expected) in [(3, 3), (7, 1), (1, 1)] {
+            assert_eq!(memory.reserve_for(wanted, bytes_max).await, Ok(expected));
+            memory.note_read(0);
+        }
     }
 }

@@ -15,6 +15,9 @@ use crate::base::places::{Places, TakenPlace};
 /// keeps nobody else.
 const CLOSING_PATIENCE: Duration = Duration::from_millis(100);
 
+/// Bytes up to which an account and its groups keep little: connections with a few requests or links, such as most clients have.
+const LITTLE_BYTES: usize = 128 * 1_024;
+
 /// Bytes that all may keep together. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<BudgetState>);
@@ -24,6 +27,8 @@ struct BudgetState {
     /// The place of the one account that may take more than there is. Groups take turns for it.
     beyond: Places<GroupId>,
     bytes_max: usize,
+    /// Bytes beyond these, for a moment, for those who keep little.
+    reserve: usize,
     taken: AtomicUsize,
     /// Accounts that can be closed to make room.
     closable: Mutex<Vec<Weak<AccountState>>>,
@@ -94,13 +99,19 @@ pub struct NothingLeft;
 impl Budget {
     /// So many bytes.
     pub fn of(bytes_max: usize) -> Self {
-        Self::with_patience(bytes_max, CLOSING_PATIENCE)
+        Self::new(bytes_max, 0, CLOSING_PATIENCE)
     }
 
-    fn with_patience(bytes_max: usize, patience: Duration) -> Self {
+    /// So many bytes, and beyond them a reserve for [`TakenBytes::add_for_a_moment`].
+    pub fn with_reserve(bytes_max: usize, reserve: usize) -> Self {
+        Self::new(bytes_max, reserve, CLOSING_PATIENCE)
+    }
+
+    fn new(bytes_max: usize, reserve: usize, patience: Duration) -> Self {
         Self(Arc::new(BudgetState {
             beyond: Places::of(1),
             bytes_max,
+            reserve,
             taken: AtomicUsize::new(0),
             closable: Mutex::default(),
             closing: Mutex::default(),
@@ -154,7 +165,9 @@ impl Budget {
 impl BudgetState {
     /// Asks the largest account of the largest group to close, a stranger's if there are any, unless `asking` is no smaller or
     /// one is about to go already. Strangers have to go for who is known even if they are smaller; but before them that goes which
-    /// was kept for one key, if it is more than all strangers have together, and more than the key of who asks has.
+    /// was kept for one key, if it is more than all strangers have together, and more than the key of who asks has. One that is
+    /// smaller than `asking` goes, too, if its group has more than `asking` and the groups of that: many small ones keep as much as a
+    /// large one.
     fn make_room(&self, asking: &AccountState, bytes: usize) {
         let mut closing = self.closing.lock().unwrap();
         if let Some((last, since)) = &*closing
@@ -190,6 +203,7 @@ impl BudgetState {
         };
         if let Some(largest) = largest
             && (largest.taken() > asking.taken()
+                || largest.taken_by_group() > asking.own()
                 || is_over(&largest)
                 || (is_known && is_strangers_turn && largest.is_strangers()))
         {
@@ -227,8 +241,12 @@ impl AccountState {
     }
 
     fn taken_by_group(&self) -> usize {
-        let of_key = self.of_key.get().map(|of_key| &of_key.group);
-        let groups = self.groups.iter().flatten().chain(of_key);
+        self.taken_by_first_group().max(self.taken_for_key())
+    }
+
+    /// Returns what the largest of the groups has that it was in from the beginning, such as its address.
+    fn taken_by_first_group(&self) -> usize {
+        let groups = self.groups.iter().flatten();
         let taken = groups.map(|group| group.0.load(Ordering::Relaxed));
         taken.max().unwrap_or(0)
     }
@@ -266,6 +284,14 @@ impl AccountState {
     fn share_allows(&self, all: usize, bytes: usize) -> bool {
         let left = self.total.bytes_max.saturating_sub(all);
         self.own().saturating_add(bytes) <= left
+    }
+
+    /// Returns whether `bytes` may be added for a moment where `all` are taken: beyond its share if it keeps little.
+    fn moment_allows(&self, all: usize, bytes: usize) -> bool {
+        let keeps = self.taken().max(self.taken_by_first_group());
+        let most = self.total.bytes_max.saturating_add(self.total.reserve);
+        self.share_allows(all, bytes)
+            || (keeps <= LITTLE_BYTES && all.saturating_add(bytes) <= most)
     }
 
     fn add(&self, bytes: usize) {
@@ -316,6 +342,13 @@ impl MemoryAccount {
         Ok(taken)
     }
 
+    /// Takes bytes as [`TakenBytes::add_for_a_moment`] does.
+    pub fn take_for_a_moment(&self, bytes: usize) -> Result<TakenBytes, NothingLeft> {
+        let mut taken = self.nothing();
+        taken.add_for_a_moment(bytes)?;
+        Ok(taken)
+    }
+
     /// No bytes yet.
     pub fn nothing(&self) -> TakenBytes {
         TakenBytes {
@@ -333,6 +366,12 @@ impl MemoryAccount {
     pub fn has_room(&self, bytes: usize) -> bool {
         let all = self.0.total.taken.load(Ordering::Relaxed);
         self.0.taken() + bytes <= self.0.bytes_max && self.0.share_allows(all, bytes)
+    }
+
+    /// Returns whether so many bytes could be taken for a moment now.
+    pub fn has_room_for_a_moment(&self, bytes: usize) -> bool {
+        let all = self.0.total.taken.load(Ordering::Relaxed);
+        self.0.taken() + bytes <= self.0.bytes_max && self.0.moment_allows(all, bytes)
     }
 
     /// Notes that its client has shown a valid key or token: strangers go before it when others need room.
@@ -383,6 +422,20 @@ impl MemoryAccount {
 impl TakenBytes {
     /// Takes more.
     pub fn add(&mut self, bytes: usize) -> Result<(), NothingLeft> {
+        self.add_if(bytes, AccountState::share_allows)
+    }
+
+    /// Takes more for what is soon over, such as reading a message that is handed out. Whoever keeps little has as much as there is
+    /// for it, and a reserve, so that nobody who keeps much can keep it from others.
+    pub fn add_for_a_moment(&mut self, bytes: usize) -> Result<(), NothingLeft> {
+        self.add_if(bytes, AccountState::moment_allows)
+    }
+
+    fn add_if(
+        &mut self,
+        bytes: usize,
+        allows: impl Fn(&AccountState, usize, usize) -> bool,
+    ) -> Result<(), NothingLeft> {
         let holder = &self.account.0;
         if bytes == 0 {
             return Ok(());
@@ -390,7 +443,7 @@ impl TakenBytes {
         if holder.taken().saturating_add(bytes) > holder.bytes_max {
             return Err(NothingLeft);
         }
-        let more = |all| holder.share_allows(all, bytes).then(|| all + bytes);
+        let more = |all| allows(holder, all, bytes).then(|| all + bytes);
         let order = Ordering::Relaxed;
         if holder.total.taken.fetch_update(order, order, more).is_err() {
             holder.total.make_room(holder, bytes);
@@ -511,7 +564,7 @@ mod tests {
 
     #[test]
     fn the_largest_goes_first() {
-        let budget = Budget::with_patience(100, Duration::MAX);
+        let budget = Budget::new(100, 0, Duration::MAX);
         let groups = MemoryGroups::default();
         let account =
             |group: &'static str| budget.closable_account([Some(groups.of(group)), None], 100);
@@ -532,6 +585,47 @@ mod tests {
         assert!(is_closing(&alone), "the other group is the largest now");
         assert!(!is_closing(&small));
         drop(few);
+    }
+
+    #[test]
+    fn whoever_keeps_little_has_a_moment_beyond_its_share() {
+        let budget = Budget::with_reserve(1_000_000, 1_000);
+        let groups = MemoryGroups::default();
+        let account = |group: &'static str| budget.account([Some(groups.of(group)), None], 500_000);
+        let mut others = account("others").nothing();
+        others.add_anyway(700_000);
+        let (little, same, much) = (account("little"), account("little"), account("much"));
+        let mut kept = (little.take(LITTLE_BYTES).expect("room"), much.nothing());
+        kept.1.add_anyway(LITTLE_BYTES + 1);
+        let left = 1_000_000 - 700_000 - 2 * LITTLE_BYTES - 1;
+        assert!(!same.has_room(left) && same.has_room_for_a_moment(left + 1_000));
+        assert!(same.take(left).is_err());
+        assert!(same.take_for_a_moment(left + 1_001).is_err());
+        assert!(much.take_for_a_moment(left).is_err());
+        let moment = same.take_for_a_moment(left + 1_000).expect("room");
+        assert!(account("new").take_for_a_moment(1).is_err(), "it is in use");
+        drop(moment);
+        assert!(same.take_for_a_moment(500_001).is_err(), "its own limit");
+        assert!(account("new").take_for_a_moment(1).is_ok());
+    }
+
+    #[test]
+    fn small_ones_go_whose_group_keeps_more() {
+        for (of_group, goes) in [(5, true), (2, false)] {
+            let budget = Budget::of(100);
+            let groups = MemoryGroups::default();
+            let account = |group: &'static str| {
+                budget.closable_account([Some(groups.of(group)), None], usize::MAX)
+            };
+            let many: Vec<_> = (0..of_group).map(|_| account("many")).collect();
+            let small: Vec<_> = many.iter().map(|each| each.take(3)).collect();
+            let asking = account("asking");
+            let kept = asking.take(7).expect("room");
+            assert!(asking.take(90).is_err());
+            let mut asked = many.iter().map(MemoryAccount::asked_to_close);
+            assert_eq!(asked.any(CancellationToken::is_cancelled), goes);
+            drop((small, kept));
+        }
     }
 
     #[test]
@@ -635,7 +729,7 @@ mod tests {
     #[test]
     fn who_was_asked_and_does_not_go_keeps_nobody_else() {
         for (patience, is_next_asked) in [(Duration::MAX, false), (Duration::ZERO, true)] {
-            let budget = Budget::with_patience(100, patience);
+            let budget = Budget::new(100, 0, patience);
             let account = || budget.closable_account([None, None], 100);
             let (stuck, next) = (account(), account());
             let _kept = (stuck.take(40), next.take(20));

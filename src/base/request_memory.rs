@@ -12,6 +12,9 @@ const COPIES_WHILE_MADE: usize = 3;
 /// How long a request waits for memory for its answer before its client is told to come back.
 pub const MEMORY_WAIT: Duration = Duration::from_secs(5);
 
+/// How long of that it waits for what others have for a moment. After that, those who keep most are asked to close for it.
+const MOMENT: Duration = Duration::from_secs(1);
+
 /// How often it is looked whether there is memory.
 pub const MEMORY_CHECK: Duration = Duration::from_millis(5);
 
@@ -56,19 +59,35 @@ impl RequestMemory {
         self.0.answer.lock().unwrap().resize_anyway(bytes);
     }
 
+    /// Takes memory for an answer for which up to so many bytes are read, if there is so much now. Nobody is asked to close for it.
+    pub fn reserve_now(&self, bytes_max: usize) -> Result<(), NothingLeft> {
+        let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
+        if !self.0.own.account().has_room(bytes) {
+            return Err(NothingLeft);
+        }
+        self.answer(bytes)
+    }
+
     /// Takes memory for an answer, or a piece of one, for which up to so many bytes are read. Waits for it for a while, so that
     /// many who ask at once get their turns.
     pub async fn reserve(&self, bytes_max: usize) -> Result<(), NothingLeft> {
         let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
-        let has_room = async {
-            while !self.0.own.account().has_room(bytes) {
+        let KeptForRequest { own, answer } = &*self.0;
+        let more = bytes.saturating_sub(answer.lock().unwrap().bytes());
+        let others_moment = async {
+            while !own.account().has_room_for_a_moment(more) {
                 tokio::time::sleep(MEMORY_CHECK).await;
             }
         };
-        // Whoever waits in vain takes nothing from others: what is reserved is many times what most answers have.
-        let waited = tokio::time::timeout(MEMORY_WAIT, has_room).await;
-        waited.map_err(|_| NothingLeft)?;
-        self.answer(bytes)
+        let _ = tokio::time::timeout(MOMENT, others_moment).await;
+        let add = || answer.lock().unwrap().add_for_a_moment(more);
+        let added = async {
+            while add().is_err() {
+                tokio::time::sleep(MEMORY_CHECK).await;
+            }
+        };
+        let waited = tokio::time::timeout(MEMORY_WAIT - MOMENT, added).await;
+        waited.map_err(|_| NothingLeft)
     }
 
     /// Says how many bytes were read.

@@ -62,6 +62,7 @@ fn condition_of(error: &MessagingError) -> &'static str {
         MessagingError::RulesUnchanged { error, .. } => condition_of_rules(error),
         MessagingError::TooManyWaiting
         | MessagingError::NoMemory
+        | MessagingError::NoMemoryFor(_)
         // Clients try again.
         | MessagingError::Publish(
             PublishError::DiskLow | PublishError::Stopping | PublishError::Store(_),
@@ -101,6 +102,7 @@ mod tests {
             NOT_ALLOWED,
             NOT_ALLOWED,
             ENTITY_DISABLED,
+            SERVER_BUSY,
             SERVER_BUSY,
             SERVER_BUSY,
             SESSION_CANNOT_BE_LOCKED,

@@ -501,7 +501,7 @@ pub(super) async fn memory_to_take(
     loop {
         let of_all = bytes_max(wanted);
         let limit = if account.has_room(of_all) { wanted } else { 1 };
-        if let Ok(taken) = account.take(bytes_max(limit).min(of_all)) {
+        if let Ok(taken) = account.take_for_a_moment(bytes_max(limit).min(of_all)) {
             return (taken, limit);
         }
         tokio::time::sleep(MEMORY_CHECK).await;
@@ -511,7 +511,7 @@ pub(super) async fn memory_to_take(
 /// Waits until there is memory for so many bytes.
 async fn memory_of(account: &MemoryAccount, bytes: usize) -> TakenBytes {
     loop {
-        if let Ok(taken) = account.take(bytes) {
+        if let Ok(taken) = account.take_for_a_moment(bytes) {
             return taken;
         }
         tokio::time::sleep(MEMORY_CHECK).await;

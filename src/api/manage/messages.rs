@@ -17,7 +17,7 @@ use crate::base::stint::Stint;
 use crate::broker::MessageReceiver;
 use crate::model::audit::Caller;
 use crate::model::lease::SubQueue;
-use crate::model::limits::{LOCK_BYTES_MAX, LOCKS_PER_REQUEST_MAX};
+use crate::model::limits::LOCKS_PER_REQUEST_MAX;
 use crate::wire::amqp::message::Message;
 use crate::wire::service_bus::shown::ShownMessage;
 
@@ -71,8 +71,9 @@ pub(crate) async fn peek(
     let receiver = receiver(&state, &path, asked.dead_letters)?;
     let limit = asked.limit.unwrap_or(SHOWN).clamp(1, LOCKS_PER_REQUEST_MAX);
     let from = asked.from.unwrap_or(0);
-    memory.reserve(LOCK_BYTES_MAX).await?;
-    let peeked = receiver.peek(from, limit, asked.session).await?;
+    let bytes_max = |limit| receiver.locked_bytes_max(limit);
+    let most = memory.reserve_for(limit, bytes_max).await?;
+    let peeked = receiver.peek(from, most, asked.session).await?;
     memory.note_read(peeked.iter().map(|each| each.event.event.data.len()).sum());
     let mut shown = Showing::default();
     for each in &peeked {
@@ -96,14 +97,8 @@ pub(crate) async fn receive(
     let receiver = receiver(&state, &path, dead_letters)?;
     receiver.check_receivable()?;
     let most = limit.clamp(1, LOCKS_PER_REQUEST_MAX);
-    memory.reserve(receiver.locked_bytes_max(most)).await?;
-    let received = receiver.receive_and_delete(&by, most, None).await?;
-    memory.note_read(
-        received
-            .iter()
-            .map(|each| each.event.event.data.len())
-            .sum(),
-    );
+    let locked = memory.receive(&receiver, most).await?;
+    let received = receiver.complete(&by, locked).await;
     let mut shown = Showing::default();
     for each in &received {
         shown.add(receiver.encode(each, false)).await?;

@@ -20,14 +20,14 @@ use crate::api::lists::List;
 use crate::api::memory::AnswerMemory;
 use crate::base::Timestamp;
 use crate::base::stint::Stint;
-use crate::broker::ReceiveRequest;
+use crate::broker::{MessageReceiver, ReceiveRequest};
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::lease::{
-    BadToken, Disposition, LockChange, LockError, LockOf, LockToken, QueueRef,
+    BadToken, Disposition, LockChange, LockError, LockOf, LockToken, SubQueue,
 };
 use crate::model::limits::{
-    DEAD_LETTER_TEXT_MAX, LOCK_BYTES_MAX, LOCK_DURATION, LOCK_SECONDS, LOCKS_PER_REQUEST_MAX,
+    DEAD_LETTER_TEXT_MAX, LOCK_DURATION, LOCK_SECONDS, LOCKS_PER_REQUEST_MAX,
 };
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::store::{LockSelection, Locked};
@@ -60,7 +60,8 @@ pub(crate) async fn receive(
     let asked: ReceiveBody = parse(&body)?;
     let topic = TopicName::parse(&asked.topic)?;
     let name = SubscriptionName::parse(&asked.subscription)?;
-    let (topic, subscription) = state.broker.subscription(&topic, &name)?;
+    let found = state.broker.subscription(&topic, &name)?;
+    let receiver = MessageReceiver::of(&state.broker, found, SubQueue::DeadLetter);
     let lock = lock_duration(asked.lock_duration_in_seconds)?;
     let (which, limit) = match asked.sequence_numbers {
         None => (LockSelection::Due, asked.count.unwrap_or(1)),
@@ -70,21 +71,21 @@ pub(crate) async fn receive(
         }
     };
     check_count("count, or of sequenceNumbers,", limit)?;
+    let bytes_max = |limit| receiver.locked_bytes_max(limit);
     let request = ReceiveRequest {
-        of: QueueRef::dead_letters(subscription.id),
+        of: receiver.queue(),
         which,
-        limit,
+        limit: memory.reserve_for(limit, bytes_max).await?,
         lock,
         session: None,
     };
-    memory.reserve(LOCK_BYTES_MAX).await?;
     let locked = state.broker.receive(&request).await?;
     memory.note_read(locked.iter().map(|each| each.event.event.data.len()).sum());
-    let schema = subscription.definition.delivery_schema;
+    let schema = receiver.subscription.definition.delivery_schema;
     let mut stint = Stint::default();
     let mut shown = Vec::with_capacity(locked.len());
     for each in &locked {
-        let payload = wire::encode_message(schema, &topic.resource_id, &each.event);
+        let payload = wire::encode_message(schema, &receiver.topic.resource_id, &each.event);
         let bytes = payload.body.len();
         shown.push(ShownLocked::new(each, raw(payload)));
         stint.did(bytes).await;

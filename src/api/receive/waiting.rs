@@ -65,16 +65,10 @@ pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
     let receive = || async {
         // Most who wait find nothing, and what they reserved would keep others waiting.
         if receiver.is_due().await? {
-            memory.reserve(receiver.locked_bytes_max(limit)).await?;
+            memory.receive(receiver, limit).await
+        } else {
+            receiver.receive(0, None).await // whether they may receive at all is told even so
         }
-        let received = receiver.receive(limit, None).await?;
-        memory.note_read(
-            received
-                .iter()
-                .map(|each| each.event.event.data.len())
-                .sum(),
-        );
-        Ok::<_, MessagingError>(received)
     };
     let receiving = receiver.receive_within(by, wait, rejection, receive);
     let received = receiving.await?;

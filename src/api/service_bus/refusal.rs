@@ -138,7 +138,7 @@ mod tests {
             status
         });
         let expected = [
-            404, 404, 404, 400, 403, 429, 503, // entities, and who may receive
+            404, 404, 404, 400, 403, 429, 503, 503, // entities, and who may receive
             409, 409, 409, 409, 409, // sessions
             404, 400, 400, 403, 400, 404, // locks
             404, 404, 400, 400, 403, // what was sent

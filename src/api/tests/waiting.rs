@@ -189,7 +189,7 @@ async fn nothing_is_locked_removed_or_read_for_an_answer_that_there_is_no_memory
     let take = (Method::DELETE, "/jobs/messages/head?timeout=0");
     for asked in [peek(), lock(), take] {
         let path = asked.1;
-        let status = door.answer_within(asked, 100_000).await;
+        let status = door.answer_within(asked, 10_000).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
     }
     let enough = 100_000_000;
@@ -198,6 +198,34 @@ async fn nothing_is_locked_removed_or_read_for_an_answer_that_there_is_no_memory
         door.answer_within(lock(), enough).await,
         StatusCode::CREATED
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_needs_room_for_the_message_that_there_is() {
+    let door = Door::new().await;
+    let (status, answer) = door
+        .ask(TOKEN, Method::PUT, "/queues/jobs", json!({}))
+        .await;
+    assert!(status.is_success(), "{answer}");
+    let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+    for (bytes, receivers) in [
+        (10, &[(20_000, StatusCode::CREATED)][..]),
+        (
+            30_000,
+            &[(60_000, unavailable), (200_000, StatusCode::CREATED)][..],
+        ),
+    ] {
+        let message = json!("x".repeat(bytes));
+        let (status, answer) = door
+            .ask(TOKEN, Method::POST, "/jobs/messages", message)
+            .await;
+        assert!(status.is_success(), "{bytes}: {answer}");
+        for (bytes_max, expected) in receivers {
+            let lock = (Method::POST, "/jobs/messages/head?timeout=0");
+            let status = door.answer_within(lock, *bytes_max).await;
+            assert_eq!(status, *expected, "{bytes} within {bytes_max}");
+        }
+    }
 }
 
 /// Requests that wait: with what, where, and by which right.

@@ -38,6 +38,9 @@ pub enum MessagingError {
     TooManyWaiting,
     #[error("there is no memory left for this request; try again in a moment")]
     NoMemory,
+    /// The message was to be received if it has fewer bytes, and is not locked.
+    #[error("there is no memory left for a message of {0} bytes; try again in a moment")]
+    NoMemoryFor(usize),
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(transparent)]
@@ -151,6 +154,7 @@ impl MessagingError {
             Self::RulesUnchanged { error, .. } => error.kind(),
             Self::TooManyWaiting
             | Self::NoMemory
+            | Self::NoMemoryFor(_)
             | Self::Publish(
                 PublishError::DiskLow | PublishError::Stopping | PublishError::Store(_),
             )
@@ -211,6 +215,7 @@ pub(crate) mod samples {
             MessagingError::ReceiveDisabled(subscription()),
             MessagingError::TooManyWaiting,
             MessagingError::NoMemory,
+            MessagingError::NoMemoryFor(1),
             MessagingError::Session(SessionError::Held),
             MessagingError::Session(SessionError::NoneFree),
             MessagingError::Session(SessionError::LockLost),
@@ -259,20 +264,21 @@ pub(crate) mod samples {
             MessagingError::ReceiveDisabled(_) => 4,
             MessagingError::TooManyWaiting => 5,
             MessagingError::NoMemory => 6,
-            MessagingError::Session(_) => 7,
-            MessagingError::Lock(_) => 8,
-            MessagingError::LockLostInSession => 9,
-            MessagingError::DeferredNotFound => 10,
-            MessagingError::ScheduledNotFound => 11,
-            MessagingError::InvalidDetails(_) => 12,
-            MessagingError::Unreadable(_) => 13,
-            MessagingError::BatchTooLarge => 14,
-            MessagingError::Publish(_) => 15,
-            MessagingError::RuleExists { .. } => 16,
-            MessagingError::RuleNotFound { .. } => 17,
-            MessagingError::RulesUnchanged { .. } => 18,
-            MessagingError::TransactionTooLarge => 19,
-            MessagingError::Store(_) => 20,
+            MessagingError::NoMemoryFor(_) => 7,
+            MessagingError::Session(_) => 8,
+            MessagingError::Lock(_) => 9,
+            MessagingError::LockLostInSession => 10,
+            MessagingError::DeferredNotFound => 11,
+            MessagingError::ScheduledNotFound => 12,
+            MessagingError::InvalidDetails(_) => 13,
+            MessagingError::Unreadable(_) => 14,
+            MessagingError::BatchTooLarge => 15,
+            MessagingError::Publish(_) => 16,
+            MessagingError::RuleExists { .. } => 17,
+            MessagingError::RuleNotFound { .. } => 18,
+            MessagingError::RulesUnchanged { .. } => 19,
+            MessagingError::TransactionTooLarge => 20,
+            MessagingError::Store(_) => 21,
         }
     }
 
@@ -280,6 +286,6 @@ pub(crate) mod samples {
     fn every_variant_has_a_sample() {
         let mut places: Vec<usize> = one_of_each().iter().map(place).collect();
         places.dedup();
-        assert_eq!(places, Vec::from_iter(0..=20));
+        assert_eq!(places, Vec::from_iter(0..=21));
     }
 }

@@ -91,7 +91,7 @@ impl Broker {
         Ok(Vec::new())
     }
 
-    async fn lock(&self, request: &ReceiveRequest) -> Result<LockBatch, StoreError> {
+    async fn lock(&self, request: &ReceiveRequest) -> Result<LockBatch, MessagingError> {
         let now = self.clock().now();
         let tokens = std::iter::repeat_with(|| LockToken::generate(self.entropy()));
         let request = LockRequest {
@@ -103,7 +103,11 @@ impl Broker {
             bytes_max: LOCK_BYTES_MAX,
             session: request.session.clone(),
         };
-        self.store().ledger.lock(request).await
+        let taken = self.store().ledger.lock(request).await?;
+        match taken.too_large {
+            Some(bytes) => Err(MessagingError::NoMemoryFor(bytes)),
+            None => Ok(taken),
+        }
     }
 
     /// Does `receive` until that finds a delivery, and waits up to `wait` for the first one, unless `give_up` is ready before.

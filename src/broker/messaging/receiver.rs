@@ -146,6 +146,12 @@ impl MessageReceiver {
         self.lock(LockSelection::Due, limit, session).await
     }
 
+    /// Locks the message that can be received first, if it has up to so many bytes. Otherwise the error says how many it has.
+    pub async fn receive_first(&self, bytes_max: usize) -> Result<Vec<Locked>, MessagingError> {
+        let first = LockSelection::FirstDue { bytes_max };
+        self.lock(first, 1, None).await
+    }
+
     /// Does `receive`, which locks messages, and waits up to `wait` for the first one, unless `give_up` is ready before.
     pub async fn receive_within<F>(
         &self,
@@ -170,17 +176,6 @@ impl MessageReceiver {
         }
         let one = self.broker.message_bytes_max(&self.topic);
         usize::try_from(one).unwrap_or(usize::MAX)
-    }
-
-    /// Takes up to `limit` messages that can be received now, for good.
-    pub async fn receive_and_delete(
-        &self,
-        by: &Caller,
-        limit: usize,
-        session: Option<&HeldSession>,
-    ) -> Result<Vec<Locked>, MessagingError> {
-        let locked = self.receive(limit, session).await?;
-        Ok(self.complete(by, locked).await)
     }
 
     /// Locks deferred messages by their numbers, each once: all of them or none. None is locked where one is not there.

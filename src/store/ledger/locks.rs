@@ -57,6 +57,8 @@ pub struct LockRequest {
 pub enum LockSelection {
     /// The due ones, oldest first.
     Due,
+    /// The one that has been due the longest, if it has up to so many bytes, with what receivers have set.
+    FirstDue { bytes_max: usize },
     /// Due ones that were enqueued before a moment, of some that have been due the longest.
     EnqueuedBefore(Timestamp),
     /// Deferred ones, by number; each is locked once, however often it is named.
@@ -108,6 +110,8 @@ pub struct LockBatch {
     pub locked: Vec<Locked>,
     /// Pending deliveries whose events cannot be read, with the error. They are not locked.
     pub unreadable: Vec<(Delivery, String)>,
+    /// Nothing is locked because the first one has so many bytes, more than it may have.
+    pub too_large: Option<usize>,
     /// Nothing is locked because the session is not held any more.
     pub session_is_lost: bool,
 }
@@ -291,6 +295,13 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
             }
             event => event,
         };
+        if let (LockSelection::FirstDue { bytes_max }, Ok(event)) = (&request.which, &event) {
+            let bytes = event.event.size() + found.bytes_set();
+            if bytes > *bytes_max {
+                taken.too_large = Some(bytes);
+                break;
+            }
+        }
         if let Some((from, until)) = found.lock.filter(|_| counts) {
             record_lapse(tx, id, attempts, from, until)?;
         }
@@ -439,7 +450,7 @@ fn find(tx: &Connection, request: &LockRequest, limit: usize) -> Result<Vec<Lock
         tx.all(&select, values, Lockable::of)
     };
     match &request.which {
-        LockSelection::Due => {
+        LockSelection::Due | LockSelection::FirstDue { .. } => {
             let due = "next_attempt_at <= ?2 ORDER BY next_attempt_at, id LIMIT ?3";
             find(due, params![subscription, request.now, limit, session])
         }
