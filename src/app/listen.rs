@@ -7,7 +7,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -85,6 +85,10 @@ const REFUSAL_BYTES: usize = 2 * 1_024;
 
 /// Such requests whose answers a connection may leave untaken; then it is closed. One that reads leaves one or two.
 const REFUSALS_MAX: usize = 8;
+
+/// Requests in a row that there was no memory for, after which a connection is closed: ten times as many as HTTP/2 has at once. A
+/// client that waits for as long as it is told comes to less.
+const IN_VAIN_MAX: usize = 10 * STREAMS_MAX as usize;
 
 /// Bytes of an answer over HTTP/2 that wait in the buffers of its stream.
 const UNSENT_BYTES_MAX: usize = 16 * 1_024;
@@ -245,6 +249,7 @@ pub(super) async fn serve<S, B>(
                         progress,
                         streams,
                         refusals: _,
+                        in_vain: _,
                     } = of_requests;
                     own.move_to(&account);
                     let Ok(watch) = HeadWatch::new(BUFFERS, progress, own) else {
@@ -324,6 +329,8 @@ pub(super) struct OfRequests {
     streams: Streams,
     /// Places for answers that say that there is no memory.
     refusals: Arc<Semaphore>,
+    /// How many requests in a row there was no memory for.
+    in_vain: Arc<AtomicUsize>,
 }
 
 impl OfRequests {
@@ -333,7 +340,13 @@ impl OfRequests {
             progress: Arc::default(),
             streams: Streams::default(),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+            in_vain: Arc::default(),
         }
+    }
+
+    /// Notes that there was memory for a request.
+    fn note_room(&self) {
+        self.in_vain.store(0, Ordering::Relaxed);
     }
 
     /// Tells a client that there is no memory for its request. What that takes is there already, and counts.
@@ -342,7 +355,8 @@ impl OfRequests {
         version: Version,
     ) -> impl Future<Output = Response<axum::body::Body>> + use<> {
         let place = Arc::clone(&self.refusals).try_acquire_owned().ok();
-        if place.is_none() {
+        let before = self.in_vain.fetch_add(1, Ordering::Relaxed);
+        if place.is_none() || before >= IN_VAIN_MAX {
             self.account.asked_to_close().cancel();
         }
         let mut taken = self.account.nothing();
@@ -385,6 +399,9 @@ pub(super) fn answered(
             }
             Ok(_) | Err(_) => RequestMemory::take(&shared.account, request_bytes(&request)),
         };
+        if taken.is_ok() || is_by_proxy {
+            shared.note_room(); // clients of a proxy share its connections
+        }
         // Each is in a box, so that connections have no room for one and streams none for one that is over.
         let answered = match (taken, client) {
             (Err(NothingLeft), _) => Either::Left(shared.overloaded(version).boxed()),
@@ -755,6 +772,22 @@ mod tests {
         assert!(account.asked_to_close().is_cancelled());
         drop(untaken);
         assert_eq!(account.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_requests_are_all_in_vain_is_closed() {
+        let account = Budget::of(0).closable_account([None, None], usize::MAX);
+        let shared = OfRequests::new(account.clone());
+        let ask = async |count: usize| {
+            for _ in 0..count {
+                drop(shared.overloaded(Version::HTTP_11).await); // it is taken
+            }
+            account.asked_to_close().is_cancelled()
+        };
+        assert!(!ask(IN_VAIN_MAX).await);
+        shared.note_room();
+        assert!(!ask(IN_VAIN_MAX).await);
+        assert!(ask(1).await);
     }
 
     fn limits(overall: usize, per_client: usize) -> ConnectionLimits {

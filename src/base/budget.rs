@@ -15,6 +15,10 @@ use crate::base::places::{Places, TakenPlace};
 /// keeps nobody else.
 const CLOSING_PATIENCE: Duration = Duration::from_millis(100);
 
+/// How long it is known who has most where nobody had to go for who asked: however often somebody asks, all accounts are looked at in
+/// vain no more often than that.
+const KNOWN_FOR: Duration = Duration::from_millis(5);
+
 /// Bytes up to which an account and its groups keep little: connections with a few requests or links, such as most clients have.
 const LITTLE_BYTES: usize = 128 * 1_024;
 
@@ -32,11 +36,30 @@ struct BudgetState {
     taken: AtomicUsize,
     /// Accounts that can be closed to make room.
     closable: Mutex<Vec<Weak<AccountState>>>,
-    /// The one that was asked to close last, and since when.
-    closing: Mutex<Option<(Weak<AccountState>, Stopwatch)>>,
+    going: Mutex<Going>,
     patience: Duration,
+    known_for: Duration,
     /// By the keys that clients have shown over accounts that they had before.
     keys: MemoryGroups<String>,
+}
+
+/// Who has to close.
+#[derive(Debug, Default)]
+struct Going {
+    /// The one that was asked last, and since when.
+    last: Option<(Weak<AccountState>, Stopwatch)>,
+    /// Accounts of which one may be next, and since when that is known.
+    next: Option<(Largest, Stopwatch)>,
+}
+
+/// Accounts that have most among all that can be closed: whoever needs room, one of these is asked to close or nobody.
+#[derive(Debug)]
+struct Largest {
+    /// Bytes that all strangers have together.
+    of_strangers: usize,
+    stranger: Option<Weak<AccountState>>,
+    with_key: Option<Weak<AccountState>>,
+    of_all: Option<Weak<AccountState>>,
 }
 
 /// The bytes that several accounts keep together, such as those of one address.
@@ -99,23 +122,24 @@ pub struct NothingLeft;
 impl Budget {
     /// So many bytes.
     pub fn of(bytes_max: usize) -> Self {
-        Self::new(bytes_max, 0, CLOSING_PATIENCE)
+        Self::with_reserve(bytes_max, 0)
     }
 
     /// So many bytes, and beyond them a reserve for [`TakenBytes::add_for_a_moment`].
     pub fn with_reserve(bytes_max: usize, reserve: usize) -> Self {
-        Self::new(bytes_max, reserve, CLOSING_PATIENCE)
+        Self::new(bytes_max, reserve, CLOSING_PATIENCE, KNOWN_FOR)
     }
 
-    fn new(bytes_max: usize, reserve: usize, patience: Duration) -> Self {
+    fn new(bytes_max: usize, reserve: usize, patience: Duration, known_for: Duration) -> Self {
         Self(Arc::new(BudgetState {
             beyond: Places::of(1),
             bytes_max,
             reserve,
             taken: AtomicUsize::new(0),
             closable: Mutex::default(),
-            closing: Mutex::default(),
+            going: Mutex::default(),
             patience,
+            known_for,
             keys: MemoryGroups::default(),
         }))
     }
@@ -163,53 +187,82 @@ impl Budget {
 }
 
 impl BudgetState {
-    /// Asks the largest account of the largest group to close, a stranger's if there are any, unless `asking` is no smaller or
-    /// one is about to go already. Strangers have to go for who is known even if they are smaller; but before them that goes which
-    /// was kept for one key, if it is more than all strangers have together, and more than the key of who asks has. One that is
-    /// smaller than `asking` goes, too, if its group has more than `asking` and the groups of that: many small ones keep as much as a
-    /// large one.
+    /// Asks somebody to close for bytes that are not there, unless one is about to go already.
     fn make_room(&self, asking: &AccountState, bytes: usize) {
-        let mut closing = self.closing.lock().unwrap();
-        if let Some((last, since)) = &*closing
+        let mut going = self.going.lock().unwrap();
+        if let Some((last, since)) = &going.last
             && last.upgrade().is_some_and(|last| !last.stays())
             && since.took() < self.patience
         {
             return;
         }
+        let known = going.next.take().filter(|(next, since)| {
+            since.took() < self.known_for && next.is_current() // others have just looked
+        });
+        let next = known.unwrap_or_else(|| (self.largest(), Stopwatch::begin()));
+        if let Some(largest) = next.0.goes_for(asking, bytes) {
+            going.last = Some((Arc::downgrade(&largest), Stopwatch::begin()));
+            largest.close.get_or_init(CancellationToken::new).cancel();
+        } else {
+            going.next = Some(next);
+        }
+    }
+
+    /// Looks at all accounts that can be closed.
+    fn largest(&self) -> Largest {
+        let mut closable = self.closable.lock().unwrap();
+        closable.retain(|each| each.strong_count() > 0);
+        let all = closable.iter().filter_map(Weak::upgrade);
+        let listening: Vec<_> = all.filter(|each| each.can_close()).collect();
+        Largest::of(&listening)
+    }
+}
+
+impl Largest {
+    fn of(accounts: &[Arc<AccountState>]) -> Self {
+        let strangers = || accounts.iter().filter(|each| each.is_strangers());
+        let size = |each: &&Arc<AccountState>| (each.taken_by_group(), each.taken());
+        let with_key = accounts.iter().filter(|each| each.taken_for_key() > 0);
+        let size_with_key = |each: &&Arc<AccountState>| (each.taken_for_key(), size(each));
+        Self {
+            of_strangers: strangers().map(|each| each.taken()).sum(),
+            stranger: strangers().max_by_key(size).map(Arc::downgrade),
+            with_key: with_key.max_by_key(size_with_key).map(Arc::downgrade),
+            of_all: accounts.iter().max_by_key(size).map(Arc::downgrade),
+        }
+    }
+
+    /// Returns whether each of them is there and can be closed as what it was.
+    fn is_current(&self) -> bool {
+        let can_close = |each: &Weak<AccountState>| each.upgrade().filter(|each| each.can_close());
+        let others = [&self.with_key, &self.of_all].into_iter().flatten();
+        let mut strangers = self.stranger.iter().map(can_close);
+        others.map(can_close).all(|each| each.is_some())
+            && strangers.all(|each| each.is_some_and(|each| each.is_strangers()))
+    }
+
+    /// Returns who has to close for `bytes` that `asking` wants: the largest of the largest group, a stranger if there are any,
+    /// unless `asking` is no smaller. Strangers have to go for who is known even if they are smaller; but before them that goes which
+    /// was kept for one key, if it is more than all strangers have together, and more than the key of who asks has. One that is
+    /// smaller than `asking` goes, too, if its group has more than `asking` and the groups of that: many small ones keep as much as a
+    /// large one.
+    fn goes_for(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
+        let find = |which: Option<&Weak<AccountState>>| which.and_then(Weak::upgrade);
+        let most = self.of_strangers.max(asking.taken_for_key());
+        let most = most.saturating_add(bytes);
+        let with_key = find(self.with_key.as_ref()).filter(|each| each.taken_for_key() > most);
+        if with_key.is_some() {
+            return with_key;
+        }
         let is_known = asking.is_known();
         // Whoever has half of everything would get no more if all others were gone.
         let is_strangers_turn = !is_known || asking.share_allows(asking.own(), bytes);
-        let is_over;
-        let largest = {
-            let mut closable = self.closable.lock().unwrap();
-            closable.retain(|each| each.strong_count() > 0);
-            let all = closable.iter().filter_map(Weak::upgrade);
-            let listening = all.filter(|each| !each.stays() && !each.is_asked());
-            let listening: Vec<_> = listening.collect();
-            let strangers = listening.iter().filter(|each| each.is_strangers());
-            let of_strangers: usize = strangers.map(|each| each.taken()).sum();
-            let most = of_strangers.max(asking.taken_for_key());
-            let most = most.saturating_add(bytes);
-            is_over = move |each: &AccountState| each.taken_for_key() > most;
-            listening.into_iter().max_by_key(|each| {
-                let goes_first = is_strangers_turn && each.is_strangers();
-                (
-                    is_over(each),
-                    goes_first,
-                    each.taken_by_group(),
-                    each.taken(),
-                )
-            })
-        };
-        if let Some(largest) = largest
-            && (largest.taken() > asking.taken()
-                || largest.taken_by_group() > asking.own()
-                || is_over(&largest)
-                || (is_known && is_strangers_turn && largest.is_strangers()))
-        {
-            *closing = Some((Arc::downgrade(&largest), Stopwatch::begin()));
-            largest.close.get_or_init(CancellationToken::new).cancel();
-        }
+        let stranger = find(self.stranger.as_ref()).filter(|_| is_strangers_turn);
+        let largest = stranger.or_else(|| find(self.of_all.as_ref()))?;
+        let goes = largest.taken() > asking.taken()
+            || largest.taken_by_group() > asking.own()
+            || (is_known && is_strangers_turn && largest.is_strangers());
+        goes.then_some(largest)
     }
 }
 
@@ -273,6 +326,10 @@ impl AccountState {
     fn is_asked(&self) -> bool {
         let close = self.close.get();
         close.is_some_and(CancellationToken::is_cancelled)
+    }
+
+    fn can_close(&self) -> bool {
+        !self.stays() && !self.is_asked()
     }
 
     /// Returns whether it keeps something for a client that has shown nothing.
@@ -564,7 +621,7 @@ mod tests {
 
     #[test]
     fn the_largest_goes_first() {
-        let budget = Budget::new(100, 0, Duration::MAX);
+        let budget = Budget::new(100, 0, Duration::MAX, Duration::MAX);
         let groups = MemoryGroups::default();
         let account =
             |group: &'static str| budget.closable_account([Some(groups.of(group)), None], 100);
@@ -716,6 +773,40 @@ mod tests {
     }
 
     #[test]
+    fn not_all_are_looked_at_again_where_nobody_had_to_go() {
+        for (known_for, looks_again) in [(Duration::ZERO, true), (Duration::MAX, false)] {
+            let budget = Budget::new(100, 0, CLOSING_PATIENCE, known_for);
+            let account = || budget.closable_account([None, None], 100);
+            let (asking, large) = (account(), account());
+            let _kept = (asking.take(20), large.take(20));
+            assert!(asking.take(90).is_err());
+            let before = budget.0.closable.lock().unwrap().len();
+            drop(account()); // a look forgets it
+            let listed = || budget.0.closable.lock().unwrap().len();
+            assert_eq!(listed(), before + 1);
+            assert!(asking.take(90).is_err());
+            assert_eq!(listed() == before, looks_again);
+            assert!(!large.asked_to_close().is_cancelled());
+            // Who has less knows of it at once.
+            assert!(account().take(90).is_err());
+            let is_asked = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
+            assert_ne!(is_asked(&asking), is_asked(&large));
+        }
+    }
+
+    #[test]
+    fn who_is_gone_is_not_the_next_one_any_more() {
+        let budget = Budget::new(100, 0, CLOSING_PATIENCE, Duration::MAX);
+        let account = || budget.closable_account([None, None], 100);
+        let (largest, next) = (account(), account());
+        let kept = (largest.take(30), next.take(10));
+        assert!(largest.take(90).is_err());
+        drop((largest, kept.0));
+        assert!(account().take(95).is_err());
+        assert!(next.asked_to_close().is_cancelled());
+    }
+
+    #[test]
     fn who_cannot_close_any_more_keeps_nobody_from_closing() {
         let budget = Budget::of(100);
         let account = || budget.closable_account([None, None], 100);
@@ -729,7 +820,7 @@ mod tests {
     #[test]
     fn who_was_asked_and_does_not_go_keeps_nobody_else() {
         for (patience, is_next_asked) in [(Duration::MAX, false), (Duration::ZERO, true)] {
-            let budget = Budget::new(100, 0, patience);
+            let budget = Budget::new(100, 0, patience, KNOWN_FOR);
             let account = || budget.closable_account([None, None], 100);
             let (stuck, next) = (account(), account());
             let _kept = (stuck.take(40), next.take(20));
