@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::task::coop;
@@ -46,6 +46,8 @@ const TURN_BYTES: usize = 1_024;
 pub(super) struct Progress {
     heads: AtomicUsize,
     body_bytes: AtomicUsize,
+    /// True if a body was left before its end.
+    left_body: AtomicBool,
 }
 
 impl Progress {
@@ -57,6 +59,15 @@ impl Progress {
     /// Somebody reads a piece of a body.
     pub(super) fn note_body(&self, bytes: usize) {
         self.body_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Nobody reads a body to its end.
+    pub(super) fn note_left_body(&self) {
+        self.left_body.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_left_body(&self) -> bool {
+        self.left_body.swap(false, Ordering::Relaxed)
     }
 }
 

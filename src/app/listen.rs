@@ -408,9 +408,16 @@ pub(super) fn answered(
             (Ok(taken), Ok(client)) => {
                 request.extensions_mut().insert(taken.clone());
                 let client = SocketAddr::new(client, address.port());
-                let request = prepared(request, client, Arc::clone(&shared.progress));
-                let answer = answer(request);
-                Either::Right(answer.map(move |answer| counted(answer, taken, asked)))
+                let progress = Arc::clone(&shared.progress);
+                let answer = answer(prepared(request, client, Arc::clone(&progress)));
+                Either::Right(async move {
+                    let answered = answer.await;
+                    if version < Version::HTTP_2 && progress.has_left_body() {
+                        // The connection looks first whether the rest has come. If it has not, it closes, and the answer says so.
+                        tokio::task::yield_now().await;
+                    }
+                    counted(answered, taken, asked)
+                })
             }
             (Ok(taken), Err(ambiguous)) => {
                 let refused = (StatusCode::BAD_REQUEST, ambiguous.to_string());
@@ -799,8 +806,15 @@ mod tests {
         }
     }
 
-    /// Says `said` and then nothing; whether it is still listened to after a minute.
     async fn check(said: impl AsRef<[u8]>, expected: &str) {
+        let said = said.as_ref();
+        let heard = heard(said).await;
+        let said = String::from_utf8_lossy(said);
+        assert!(heard.starts_with(expected), "{said:?}: {heard:?}");
+    }
+
+    /// Says `said` and then nothing, and returns what it hears until the connection is closed, which is within a minute.
+    async fn heard(said: &[u8]) -> String {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("its address");
         let stop = CancellationToken::new();
@@ -816,16 +830,26 @@ mod tests {
             None,
         ));
         let mut client = TcpStream::connect(address).await.expect("a connection");
-        let said = said.as_ref();
         client.write_all(said).await.expect("sent");
         let mut heard = Vec::new();
         let closed = client.read_to_end(&mut heard);
         let closed = tokio::time::timeout(Duration::from_secs(60), closed).await;
         let said = String::from_utf8_lossy(said);
         assert!(closed.is_ok(), "after {said:?} the connection is kept");
-        let heard = String::from_utf8_lossy(&heard);
-        assert!(heard.starts_with(expected), "{said:?}: {heard:?}");
         stop.cancel();
+        String::from_utf8_lossy(&heard).into_owned()
+    }
+
+    #[tokio::test]
+    async fn an_answer_says_that_its_connection_closes_before_a_body_has_come() {
+        let first = "POST /elsewhere HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n";
+        let last = "GET /elsewhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        for (said, answers) in [(first.to_owned(), 1), (format!("{first}12345{last}"), 2)] {
+            let heard = heard(said.as_bytes()).await;
+            let count = |text: &str| heard.matches(text).count();
+            assert_eq!(count("HTTP/1.1 404 Not Found"), answers, "{heard}");
+            assert_eq!(count("connection: close"), 1, "{heard}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -26,6 +26,7 @@ pub(super) struct PacedBody<B> {
     /// Noted for its connection.
     progress: Arc<Progress>,
     bytes: u32,
+    is_over: bool,
     /// When it is too slow, since the client was first waited for.
     late: Option<Late>,
 }
@@ -39,13 +40,23 @@ struct Late {
 #[error("it came too slowly")]
 struct TooSlow;
 
-impl<B> PacedBody<B> {
+impl<B: Body> PacedBody<B> {
     pub(super) fn new(inner: B, progress: Arc<Progress>) -> Self {
+        let is_over = inner.is_end_stream();
         Self {
             inner,
             progress,
             bytes: 0,
+            is_over,
             late: None,
+        }
+    }
+}
+
+impl<B> Drop for PacedBody<B> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.progress.note_left_body();
         }
     }
 }
@@ -85,6 +96,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for PacedBody<B>
             let bytes = data.map_or(0, |data| u32::try_from(data.len()).unwrap_or(u32::MAX));
             this.bytes = this.bytes.saturating_add(bytes);
             this.progress.note_body(data.map_or(0, Bytes::len));
+            this.is_over = frame.is_none() || this.inner.is_end_stream();
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let late = this.late.get_or_insert_with(Late::new);
@@ -104,9 +116,30 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for PacedBody<B>
 #[cfg(test)]
 mod tests {
     use futures_util::stream;
-    use http_body_util::{BodyExt, StreamBody};
+    use http_body_util::{BodyExt, Full, StreamBody};
 
     use super::*;
+
+    #[tokio::test]
+    async fn it_is_noted_that_a_body_is_left() {
+        for (read, is_left) in [(0, true), (1, true), (2, true), (3, false)] {
+            let progress = Arc::<Progress>::default();
+            let frames =
+                ["ab", "c"].map(|piece| Ok::<_, BoxError>(Frame::data(Bytes::from(piece))));
+            let body = StreamBody::new(stream::iter(frames));
+            let mut paced = PacedBody::new(body, Arc::clone(&progress));
+            for _ in 0..read {
+                paced.frame().await.transpose().expect("a piece or the end");
+            }
+            drop(paced);
+            assert_eq!(progress.has_left_body(), is_left, "{read}");
+            assert!(!progress.has_left_body(), "it is told once");
+        }
+        let progress = Arc::<Progress>::default();
+        let nothing = Full::new(Bytes::new());
+        drop(PacedBody::new(nothing, Arc::clone(&progress)));
+        assert!(!progress.has_left_body(), "there was none");
+    }
 
     /// The bytes that arrive of a body of so many pieces, one a second.
     async fn arrives(pieces: usize, bytes: usize) -> Result<usize, BoxError> {
