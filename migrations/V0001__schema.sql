@@ -14,8 +14,8 @@
 -- file of its own behind it.
 
 ------------------------------------------------------------------------------------------------------------
--- Catalog: namespaces, topics and event subscriptions. Deleted ones keep their rows, so that old events
--- and deliveries keep their names.
+-- Catalog: namespaces, topics and event subscriptions. Deleted ones keep their rows as long as there are events
+-- or deliveries that they give their names to (see src/store/retention/deleted.rs).
 
 CREATE TABLE namespace (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -54,6 +54,7 @@ CREATE TABLE topic (
 ) STRICT;
 
 CREATE UNIQUE INDEX topic_name ON topic (service_bus_namespace, name) WHERE deleted_at IS NULL;
+CREATE INDEX topic_namespace ON topic (namespace_id) WHERE namespace_id IS NOT NULL;
 
 INSERT INTO topic (id, name, kind, definition, key1, key2, created_at, updated_at)
     SELECT column1, column2, 'System', '{}', '', '', unixepoch() * 1000, unixepoch() * 1000
@@ -80,8 +81,7 @@ CREATE TABLE event_subscription (
 ) STRICT;
 
 CREATE UNIQUE INDEX event_subscription_name ON event_subscription (topic_id, name) WHERE deleted_at IS NULL;
--- Which deleted ones may have pending deliveries?
-CREATE INDEX event_subscription_deleted ON event_subscription (id, dead_letters_pending) WHERE deleted_at IS NOT NULL;
+CREATE INDEX event_subscription_topic ON event_subscription (topic_id);
 
 -- The rules of Service Bus subscriptions, deleted with them.
 CREATE TABLE subscription_rule (
@@ -429,11 +429,20 @@ CREATE TABLE subscription_total (
     dropped         INTEGER NOT NULL,
     dead_letters    INTEGER NOT NULL, -- in the queue now
     bytes           INTEGER NOT NULL DEFAULT 0, -- of messages that are pending or dead letters, and of session states
-    numbered        INTEGER NOT NULL DEFAULT 0  -- messages that were ever in the queue
+    numbered        INTEGER NOT NULL DEFAULT 0, -- messages that were ever in the queue
+    kept            INTEGER NOT NULL DEFAULT 0, -- deliveries that were not pruned
+    deleted         INTEGER NOT NULL DEFAULT 0  -- whether the subscription is
+                        CHECK (deleted IN (0, 1))
 ) STRICT;
 
+-- Which deleted subscriptions have left something that ends with them?
+CREATE INDEX subscription_total_left ON subscription_total (subscription_id)
+    WHERE deleted = 1 AND (pending > 0 OR bytes > 0 OR numbered > 0 AND dead_letters > 0);
+-- Which deleted subscriptions have no deliveries any more?
+CREATE INDEX subscription_total_empty ON subscription_total (subscription_id) WHERE deleted = 1 AND kept <= 0;
+
 -- What happened to a subscription's deliveries, minute by minute; old rows are rolled up to full hours, then
--- to full days.
+-- to full days. Those of subscriptions without a row any more are together under the id 0; so are those of topics.
 CREATE TABLE subscription_rollup (
     subscription_id INTEGER NOT NULL,
     start_at        INTEGER NOT NULL,

@@ -228,6 +228,9 @@ pub const HANDSHAKE_PAUSE: Duration = Duration::from_secs(5);
 /// How long a PUT of an event subscription waits for the outcome of its handshake (rule A).
 pub const HANDSHAKE_PUT_WAIT: Duration = Duration::from_secs(5);
 
+/// For how long what is deleted keeps its row at least: longer than any request lasts that knew it.
+pub const DELETED_KEPT: Duration = Duration::from_secs(10 * 60);
+
 /// For how long a repeated `x-ms-client-request-id` is recognised (rule A).
 pub const REQUEST_ID_WINDOW: Duration = Duration::from_secs(10 * 60);
 

@@ -72,6 +72,7 @@ pub use provisioned::ProvisionedStore;
 pub use rejections::Rejections;
 pub use replay::CommandResult;
 pub use replay::search::{CandidateQuery, Candidates, Counted, IdRange};
+pub use retention::deleted::{DeletedKind, ForgetRequest};
 pub use retention::{PruneBatch, PruneRequest, Pruned};
 pub use settings::SettingStore;
 pub use views::Views;

@@ -144,6 +144,69 @@ async fn dead_letters_go_by_an_age_of_their_own_if_they_have_one() {
 }
 
 #[tokio::test]
+async fn what_is_deleted_keeps_its_row_as_long_as_something_names_it() {
+    let (grid, dir) = Grid::keeping(rules(1, Some(10))).await;
+    let grid = grid
+        .topic("orders")
+        .await
+        .push("orders", "billing", "400")
+        .await
+        .push("orders", "audit", "200")
+        .await;
+    grid.publish("orders", event("e1")).await;
+    grid.run_for(Duration::from_secs(60)).await;
+    let grid = grid
+        .push("orders", "idle", "200")
+        .await
+        .topic("empty")
+        .await;
+    for path in [
+        "/topics/orders/eventSubscriptions/idle",
+        "/topics/orders/eventSubscriptions/audit",
+        "/topics/orders",
+        "/topics/empty",
+    ] {
+        let reply = grid.manage(Method::DELETE, path, Value::Null).await;
+        assert!(reply.status.is_success(), "{path}: {}", reply.text);
+    }
+    let database = Connection::open(dir.path().join("everpost.db")).expect("a connection");
+    let names = |table: &str| -> String {
+        let names = format!(
+            "SELECT coalesce(group_concat(name, ' '), '') FROM \
+             (SELECT name FROM {table} WHERE id > 0 ORDER BY id)"
+        );
+        database
+            .query_row(&names, [], |row| row.get(0))
+            .expect("names")
+    };
+    let expect = |subscriptions: &str, topics: &str| {
+        assert_eq!(names("event_subscription"), subscriptions);
+        assert_eq!(names("topic"), topics);
+    };
+    grid.broker.retain().await.expect("a round");
+    expect("billing audit idle", "orders empty");
+    retain_after(&grid, HOUR * 2).await;
+    expect("billing audit", "orders");
+    assert_eq!(left(&grid).await, "e1");
+    retain_after(&grid, HOUR * 10).await;
+    expect("", "");
+    let of_all = "SELECT sum(subscription_id <> 0), sum(dead_lettered), sum(delivered) FROM subscription_rollup";
+    let of_all: (i64, i64, i64) = database
+        .query_row(of_all, [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .expect("counts");
+    assert_eq!(of_all, (0, 1, 1), "what was counted stays counted");
+    let totals: i64 = database
+        .query_row("SELECT count(*) FROM subscription_total", [], |row| {
+            row.get(0)
+        })
+        .expect("a count");
+    assert_eq!(totals, 0);
+    grid.leave();
+}
+
+#[tokio::test]
 async fn a_full_database_loses_the_oldest_delivered_first_and_the_undelivered_never() {
     const MOST: u64 = 4 * 1_024 * 1_024;
     let small = RetentionRules {

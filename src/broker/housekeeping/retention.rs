@@ -6,8 +6,11 @@ use std::time::Duration;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::event::EventKey;
+use crate::model::limits::DELETED_KEPT;
 use crate::model::retention::{Pressure, RetentionRules, Room};
-use crate::store::{PruneBatch, PruneRequest, Pruned, Sizes, StoreError};
+use crate::store::{
+    DeletedKind, ForgetRequest, PruneBatch, PruneRequest, Pruned, Sizes, StoreError,
+};
 
 /// Pause between two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_secs(10);
@@ -19,7 +22,10 @@ const BATCH: PruneBatch = PruneBatch {
     bytes: 1_024 * 1_024,
 };
 
-/// How soon events that could not be pruned are looked at again, such as those with dead letters.
+/// Rows of what was deleted that one step looks at or deletes.
+const FORGOTTEN_AT_ONCE: usize = 200;
+
+/// How soon events that could not be pruned are looked at again, such as those with dead letters, and what was deleted.
 const LOOK_AGAIN: Duration = Duration::from_secs(15 * 60);
 
 /// Bytes of events that one round prunes for want of disk space, which only shrinking makes available.
@@ -111,14 +117,41 @@ impl Broker {
         self.shared.workload.sample();
         let mut retention_cursor = self.shared.retention_cursor.lock().await;
         let now = self.clock().now();
-        if now >= retention_cursor.again_at {
+        let looks_again = now >= retention_cursor.again_at;
+        if looks_again {
             retention_cursor.at = EventKey(0);
             retention_cursor.again_at = now + LOOK_AGAIN;
         }
         let pressure = self.measure().await?;
         retention_cursor.is_stuck &= pressure.is_some();
         self.prune(&mut retention_cursor, pressure).await?;
+        if looks_again {
+            self.forget_deleted().await?;
+        }
         self.shrink(pressure).await
+    }
+
+    /// Deletes the rows of deleted event subscriptions, topics and namespaces that nothing names any more, step by step.
+    async fn forget_deleted(&self) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        for kind in DeletedKind::ALL {
+            let mut next = Some(0);
+            while let Some(after) = next
+                && !self.is_stopping()
+            {
+                let started_at = self.clock().now();
+                let request = ForgetRequest {
+                    kind,
+                    after,
+                    deleted_before: now - DELETED_KEPT,
+                    pruned_before: self.options().retention.cutoff(now, None).delivered,
+                    limit: FORGOTTEN_AT_ONCE,
+                };
+                next = self.store().ledger.forget_deleted(request).await?;
+                self.rest_since(started_at).await;
+            }
+        }
+        Ok(())
     }
 
     /// Measures the store, and decides whether delivered events must be pruned early.

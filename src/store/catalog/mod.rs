@@ -24,6 +24,7 @@ use crate::store::engine::encryption::{
 };
 use crate::store::error::StoreError;
 use crate::store::key_uses;
+use crate::store::ledger::counters::mark_deleted;
 use crate::store::row;
 use crate::store::sql::Sql;
 use crate::wire::resource;
@@ -280,16 +281,7 @@ pub(super) fn save(
             registry.put_topic(topic(tx, encryption, id)?);
         }
         RegistryChange::DeleteTopic { id, pending } => {
-            tx.run(
-                "DELETE FROM subscription_rule WHERE subscription_id IN \
-                 (SELECT event_subscription.id FROM event_subscription WHERE topic_id = ?1)",
-                [id],
-            )?;
-            tx.run(
-                "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 \
-                 WHERE topic_id = ?1 AND deleted_at IS NULL",
-                params![id, now, pending == OnDelete::DeadLetter],
-            )?;
+            delete_subscriptions(tx, ("topic_id = ?1", id.0), pending, now)?;
             tx.run("DELETE FROM access_rule WHERE topic_id = ?1", [id])?;
             let delete = "UPDATE topic SET deleted_at = ?2 WHERE id = ?1";
             tx.run(delete, params![id, now])?;
@@ -325,15 +317,7 @@ pub(super) fn save(
             registry.put_subscription(subscription(tx, encryption, id)?);
         }
         RegistryChange::DeleteSubscription { id, pending } => {
-            tx.run(
-                "DELETE FROM subscription_rule WHERE subscription_id = ?1",
-                [id],
-            )?;
-            tx.run(
-                "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 \
-                 WHERE id = ?1",
-                params![id, now, pending == OnDelete::DeadLetter],
-            )?;
+            delete_subscriptions(tx, ("id = ?1", id.0), pending, now)?;
             registry.remove_subscription(id);
         }
         RegistryChange::AddServiceBusSubscription {
@@ -372,6 +356,29 @@ pub(super) fn save(
             registry.remove_rule(of, &name);
         }
     }
+    Ok(())
+}
+
+/// Deletes the event subscriptions that are there and that the condition is true of, for an id. Their rows stay until
+/// nothing names them any more.
+fn delete_subscriptions(
+    tx: &Connection,
+    (condition, of): (&str, i64),
+    pending: OnDelete,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let condition = format!("deleted_at IS NULL AND {condition}");
+    tx.run(&mark_deleted(&condition), [of])?;
+    let rules = format!(
+        "DELETE FROM subscription_rule WHERE subscription_id IN \
+         (SELECT id FROM event_subscription WHERE {condition})"
+    );
+    tx.run(&rules, [of])?;
+    let delete = format!(
+        "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 WHERE {condition}"
+    );
+    let is_kept = pending == OnDelete::DeadLetter;
+    tx.run(&delete, params![of, now, is_kept])?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::model::name::NamespaceName;
 use crate::model::namespace::{NamespaceDefinition, NamespaceId};
 use crate::model::registry::Registry;
 use crate::model::subscription::OnDelete;
+use crate::store::catalog::delete_subscriptions;
 use crate::store::engine::encryption::{Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2};
 use crate::store::error::StoreError;
 use crate::store::key_uses;
@@ -111,12 +112,8 @@ fn delete(
     pending: OnDelete,
     now: Timestamp,
 ) -> rusqlite::Result<usize> {
-    tx.run(
-        "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 \
-         WHERE deleted_at IS NULL \
-         AND topic_id IN (SELECT topic.id FROM topic WHERE namespace_id = ?1)",
-        params![id, now, pending == OnDelete::DeadLetter],
-    )?;
+    let of_its_topics = "topic_id IN (SELECT topic.id FROM topic WHERE namespace_id = ?1)";
+    delete_subscriptions(tx, (of_its_topics, id.0), pending, now)?;
     tx.run(
         "UPDATE topic SET deleted_at = ?2 WHERE namespace_id = ?1 AND deleted_at IS NULL",
         params![id, now],

@@ -325,7 +325,7 @@ mod tests {
             SELECT id, 1, 0, received_at, 1, 0 FROM event;
         INSERT INTO delivery_attempt (delivery_id, attempt, started_at, duration_ms, outcome)
             SELECT id, 1, 0, 0, 'Busy' FROM delivery;
-        INSERT INTO subscription_total VALUES (1, 2000, 2000, 0, 0, 0, 0, 0, 0);
+        INSERT INTO subscription_total VALUES (1, 2000, 2000, 0, 0, 0, 0, 0, 0, 2000, 0);
         INSERT INTO publish_request VALUES (1, 1, x'02');";
 
     /// Fills the file, and then writes nonsense over a leaf of each of these tables, or of their indexes. Returns what

@@ -80,6 +80,8 @@ pub(in crate::store) struct Counts {
     rows: BTreeMap<Key, [i64; COUNTS]>,
     /// New dead letters of a subscription with one reason.
     dead_lettered: BTreeMap<(i64, DeadLetterReason), Added>,
+    /// Subscriptions that are gone with what was counted of them.
+    gone: Vec<i64>,
 }
 
 /// A row of a table of counters.
@@ -108,12 +110,13 @@ const DROPPED: usize = 3;
 /// Of totals only.
 const PENDING: usize = 4;
 const DEAD_LETTERS: usize = 5;
+const KEPT: usize = 6;
 /// The counts of the messages of a queue.
 const BYTES: usize = 0;
 const NUMBERED: usize = 1;
 /// Of roll-ups only, instead of what is pending.
 const ATTEMPTS: usize = 4;
-const COUNTS: usize = 6;
+const COUNTS: usize = 7;
 
 /// The counts of the row of a roll-up: the latencies stand behind the others.
 const LATENCIES: usize = ATTEMPTS + 1;
@@ -153,7 +156,7 @@ impl QueueSums {
     pub(in crate::store) fn add(&self, counts: &Counts) {
         let messages = Key::Messages(i64::MIN)..=Key::Messages(i64::MAX);
         let mut changed = counts.rows.range(messages).peekable();
-        if changed.peek().is_none() {
+        if changed.peek().is_none() && counts.gone.is_empty() {
             return; // as with nearly every group
         }
         let mut queues = self.0.lock().unwrap();
@@ -164,6 +167,9 @@ impl QueueSums {
                 sum.numbered += numbered;
                 debug_assert!(*numbered >= 0, "no number is given twice");
             }
+        }
+        for of in &counts.gone {
+            queues.remove(of);
         }
     }
 
@@ -259,9 +265,13 @@ impl Counts {
     /// Takes back what the old version of a delivery counts as long as it is there.
     fn leave(&mut self, row: &DeliveryChange, old: &Version) {
         self.queue(row, old, -1);
-        // A pending delivery that is deleted has no other state that could account for it.
-        if old.state == DeliveryState::Pending && row.new.is_none() {
-            self.count(Key::Total(row.subscription.0), MATCHED, -1);
+        if row.new.is_none() {
+            let total = Key::Total(row.subscription.0);
+            self.count(total, KEPT, -1);
+            // A pending delivery that is deleted has no other state that could account for it.
+            if old.state == DeliveryState::Pending {
+                self.count(total, MATCHED, -1);
+            }
         }
     }
 
@@ -321,6 +331,7 @@ impl Counts {
         self.queue(row, new, 1);
         if row.old.is_none() {
             self.count(Key::Total(row.subscription.0), MATCHED, 1);
+            self.count(Key::Total(row.subscription.0), KEPT, 1);
             self.count(row.rollup(row.published_at), MATCHED, 1);
             if row.bytes.is_some() {
                 self.count(Key::Messages(row.subscription.0), NUMBERED, 1);
@@ -377,6 +388,12 @@ impl Counts {
         for (key, added) in later.dead_lettered {
             self.note_added(key, added);
         }
+        self.gone.extend(later.gone);
+    }
+
+    /// Forgets a subscription whose totals are deleted.
+    pub(in crate::store) fn forget(&mut self, subscription: i64) {
+        self.gone.push(subscription);
     }
 
     /// Writes the counts, in the open transaction.
@@ -407,9 +424,12 @@ impl Counts {
     }
 
     fn write_row(&self, tx: &Connection, key: Key, counts: [i64; COUNTS]) -> rusqlite::Result<()> {
-        let [first, second, third, fourth, fifth, sixth] = counts;
+        let [first, second, third, fourth, fifth, sixth, seventh] = counts;
         match key {
-            Key::Total(of) => tx.run(ADD_TOTAL, [of, first, second, third, fourth, fifth, sixth]),
+            Key::Total(of) => tx.run(
+                ADD_TOTAL,
+                [of, first, second, third, fourth, fifth, sixth, seventh],
+            ),
             // Behind all totals, so its row is there.
             Key::Messages(of) => tx.run(ADD_MESSAGES, [of, first, second]),
             Key::Rollup(of, start_at) => {
@@ -483,11 +503,11 @@ fn bucket(latency_ms: i64) -> usize {
 }
 
 const ADD_TOTAL: &str = "INSERT INTO subscription_total \
-         (subscription_id, matched, delivered, dead_lettered, dropped, pending, dead_letters) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+         (subscription_id, matched, delivered, dead_lettered, dropped, pending, dead_letters, kept) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
      ON CONFLICT DO UPDATE SET matched = matched + ?2, delivered = delivered + ?3, \
      dead_lettered = dead_lettered + ?4, dropped = dropped + ?5, pending = pending + ?6, \
-     dead_letters = dead_letters + ?7";
+     dead_letters = dead_letters + ?7, kept = kept + ?8";
 const ADD_MESSAGES: &str = "UPDATE subscription_total SET bytes = bytes + ?2, \
      numbered = numbered + ?3 WHERE subscription_id = ?1";
 /// Without spaces, because the cache of statements copies the text whenever it runs.
@@ -634,6 +654,24 @@ fn look(tx: &Connection, id: DeliveryId) -> Result<Option<Looked>, StoreError> {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(7)?, version))
     })
 }
+
+/// The condition, of the total of a deleted subscription, that it has left something: pending deliveries, messages among the
+/// dead letters, or states of sessions. An index has the same words.
+pub(super) const HAS_LEFT: &str = "total.deleted = 1 AND (total.pending > 0 OR total.bytes > 0 \
+     OR total.numbered > 0 AND total.dead_letters > 0)";
+
+/// Marks the totals of the event subscriptions of which `condition` is true, and of their transfer queues, as those of
+/// deleted ones.
+pub(in crate::store) fn mark_deleted(condition: &str) -> String {
+    format!(
+        "INSERT INTO subscription_total (subscription_id, matched, pending, delivered, dead_lettered, \
+             dropped, dead_letters, deleted) \
+         SELECT id * sign.column1, 0, 0, 0, 0, 0, 0, 1 \
+         FROM event_subscription CROSS JOIN (VALUES (1), (-1)) AS sign WHERE {condition} \
+         ON CONFLICT DO UPDATE SET deleted = 1"
+    )
+}
+
 /// Brings what is counted of queues in line with the deliveries there are, of which some were lost. What happened
 /// before is left as it was counted.
 pub(in crate::store) fn mend(tx: &Connection) -> Result<(), StoreError> {
@@ -641,7 +679,7 @@ pub(in crate::store) fn mend(tx: &Connection) -> Result<(), StoreError> {
         "INSERT INTO subscription_total
             SELECT subscription_id, 0, 0, count(*) FILTER (WHERE state = 'Delivered'),
                 count(*) FILTER (WHERE state IN ('DeadLettered', 'Resubmitted', 'Removed')),
-                count(*) FILTER (WHERE state = 'Dropped'), 0, 0, coalesce(max(number), 0)
+                count(*) FILTER (WHERE state = 'Dropped'), 0, 0, coalesce(max(number), 0), 0, 0
             FROM delivery WHERE subscription_id NOT IN (SELECT subscription_id FROM subscription_total)
             GROUP BY subscription_id;
          UPDATE subscription_total SET
@@ -654,11 +692,16 @@ pub(in crate::store) fn mend(tx: &Connection) -> Result<(), StoreError> {
                 AND (state = 'Pending' OR state = 'DeadLettered'))
                 + (SELECT coalesce(sum({STATE_BYTES}), 0) FROM message_session
                 WHERE subscription_id = subscription_total.subscription_id);
-         UPDATE subscription_total SET matched = pending + delivered + dead_lettered + dropped;
+         UPDATE subscription_total SET matched = pending + delivered + dead_lettered + dropped, kept = 0;
+         UPDATE subscription_total SET kept = found.kept
+            FROM (SELECT subscription_id, count(*) AS kept FROM delivery GROUP BY subscription_id) AS found
+            WHERE found.subscription_id = subscription_total.subscription_id;
+         {};
          DELETE FROM dead_letter_total;
          INSERT INTO dead_letter_total
             SELECT subscription_id, dead_letter_reason, ended_at - ended_at % {DAY_MS}, count(*)
-            FROM delivery WHERE state = 'DeadLettered' GROUP BY 1, 2, 3;"
+            FROM delivery WHERE state = 'DeadLettered' GROUP BY 1, 2, 3;",
+        mark_deleted("deleted_at IS NOT NULL")
     ))?;
     Ok(())
 }

@@ -52,6 +52,7 @@ use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::replay::search::{self, CandidateQuery, Candidates, Counted, IdRange};
 use crate::store::replay::{self, CommandResult};
+use crate::store::retention::deleted::{self, ForgetRequest};
 use crate::store::retention::{self, PruneRequest, Pruned, rollups};
 use crate::store::sql::Sql;
 use crate::wire::changes::with_changes;
@@ -350,7 +351,7 @@ impl Ledger {
     ) -> Result<Discarded, StoreError> {
         match request {
             DiscardRequest::OfDeleted => {
-                // Searched for outside the writer, over all that were ever deleted.
+                // Searched for outside the writer.
                 let find = move |tx: &_| {
                     let leftovers = settle::of_deleted(tx, limit)?;
                     Ok((leftovers, sessions::of_deleted(tx, now, limit)?))
@@ -824,6 +825,18 @@ impl Ledger {
             last_seen,
             ..pruned
         })
+    }
+
+    /// Deletes rows of what was deleted and is not named any more. Returns the id to go on behind, unless nothing is left to
+    /// look at.
+    pub async fn forget_deleted(&self, request: ForgetRequest) -> Result<Option<i64>, StoreError> {
+        let (gone, last) = self.db.read(move |tx| deleted::find(tx, &request)).await?;
+        if gone.is_empty() {
+            return Ok(last); // as nearly always
+        }
+        let ForgetRequest { kind, limit, .. } = request;
+        let forget = move |tx: &_| deleted::forget(tx, kind, &gone, limit);
+        Ok(self.db.write(forget).await?.or(last))
     }
 
     /// Deletes up to `limit` rows of each kind that are not needed any more at `now`: marks of publish requests

@@ -29,7 +29,7 @@ fn too_late(own: &str, queue: SubQueue) -> String {
     )
 }
 
-/// The queues that have such deliveries.
+/// The queues that have such deliveries. What is pending of deleted ones ends whenever it is due.
 pub(super) fn find(
     tx: &Connection,
     now: Timestamp,
@@ -39,7 +39,9 @@ pub(super) fn find(
         // Each has a transfer queue besides, whose id is its own, negated.
         for own in ["event_subscription.id", "-event_subscription.id"] {
             let too_late = too_late(own, queue);
-            let select = format!("SELECT {own} FROM event_subscription WHERE EXISTS ({too_late})");
+            let select = format!(
+                "SELECT {own} FROM event_subscription WHERE deleted_at IS NULL AND EXISTS ({too_late})"
+            );
             tx.all(&select, params![now + WAIT_MAX, NEVER], |row| {
                 found.push((row.get(0)?, queue));
                 Ok(())

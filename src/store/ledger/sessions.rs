@@ -19,7 +19,7 @@ use crate::model::session::{
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
-use crate::store::ledger::counters::QueueRoom;
+use crate::store::ledger::counters::{HAS_LEFT, QueueRoom};
 use crate::store::ledger::settle::{record_lapse, uncount, unlock};
 use crate::store::sql::Sql;
 
@@ -491,10 +491,10 @@ pub(super) fn of_deleted(
     limit: usize,
 ) -> Result<Vec<i64>, StoreError> {
     let find = format!(
-        "SELECT session.id FROM event_subscription \
-         CROSS JOIN message_session AS session ON session.subscription_id = event_subscription.id \
+        "SELECT session.id FROM subscription_total AS total \
+         CROSS JOIN message_session AS session ON session.subscription_id = total.subscription_id \
              AND session.state_set_at IS NOT NULL \
-         WHERE event_subscription.deleted_at IS NOT NULL AND {IS_IDLE} LIMIT ?2"
+         WHERE {HAS_LEFT} AND {IS_IDLE} LIMIT ?2"
     );
     let limit = limit.min(STATES_AT_ONCE);
     tx.all(&find, params![now, limit], |row| Ok(row.get(0)?))

@@ -4,6 +4,7 @@
 //! in the order of their ids, which is that of their publication. A change then deletes what was found, after
 //! checking again that each event may go.
 
+pub(super) mod deleted;
 pub(super) mod rollups;
 
 use rusqlite::{Connection, Row, params};

@@ -12,25 +12,40 @@ use crate::store::sql::Sql;
 
 /// A table of roll-ups.
 #[derive(Debug)]
-struct Table {
+pub(super) struct Table {
     name: &'static str,
     key: &'static str,
     counts: Vec<String>,
 }
 
-static SUBSCRIPTIONS: LazyLock<Table> = LazyLock::new(|| Table {
+pub(super) static SUBSCRIPTIONS: LazyLock<Table> = LazyLock::new(|| Table {
     name: "subscription_rollup",
     key: "subscription_id",
     counts: ROLLUP_COUNTS.clone(),
 });
 
-static TOPICS: LazyLock<Table> = LazyLock::new(|| Table {
+pub(super) static TOPICS: LazyLock<Table> = LazyLock::new(|| Table {
     name: "topic_rollup",
     key: "topic_id",
     counts: ["published", "unmatched", "data_bytes"]
         .map(str::to_owned)
         .to_vec(),
 });
+
+impl Table {
+    /// A statement that adds what a query finds to the roll-ups there are.
+    fn add(&self, found: &str) -> String {
+        let Self { name, key, counts } = self;
+        let sums = counts
+            .iter()
+            .map(|count| format!("{count} = {count} + excluded.{count}"));
+        format!(
+            "INSERT INTO {name} ({key}, start_at, {}) {found} ON CONFLICT DO UPDATE SET {}",
+            counts.join(", "),
+            sums.collect::<Vec<_>>().join(", ")
+        )
+    }
+}
 
 /// Roll-ups of one topic or subscription that become one of this length.
 #[derive(Debug)]
@@ -84,22 +99,28 @@ pub(in crate::store) fn roll_up(tx: &Connection, period: &Period) -> rusqlite::R
     let Table { name, key, counts } = period.table;
     let end_at = period.start_at + period.length_ms;
     let values = params![period.key, period.start_at, end_at];
-    let each = |form: fn(&String) -> String| -> String {
-        let all: Vec<String> = counts.iter().map(form).collect();
-        all.join(", ")
-    };
-    let add_up = format!(
-        "INSERT INTO {name} ({key}, start_at, {}) SELECT {key}, ?2, {} FROM {name} \
-         WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3 GROUP BY {key} \
-         ON CONFLICT DO UPDATE SET {}",
-        counts.join(", "),
-        each(|count| format!("sum({count})")),
-        each(|count| format!("{count} = {count} + excluded.{count}")),
-    );
+    let sums: Vec<String> = counts.iter().map(|count| format!("sum({count})")).collect();
+    let add_up = period.table.add(&format!(
+        "SELECT {key}, ?2, {} FROM {name} \
+         WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3 GROUP BY {key}",
+        sums.join(", ")
+    ));
     tx.run(&add_up, values)?;
     let delete = format!("DELETE FROM {name} WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3");
     tx.run(&delete, values)?;
     Ok(())
+}
+
+/// Counts those of a topic or subscription that is gone under the id 0, so that the sum of all stays the same. Returns how
+/// many there were.
+pub(super) fn release(tx: &Connection, table: &Table, gone: i64) -> rusqlite::Result<usize> {
+    let Table { name, key, counts } = table;
+    let add = table.add(&format!(
+        "SELECT 0, start_at, {} FROM {name} WHERE {key} = ?1",
+        counts.join(", ")
+    ));
+    tx.run(&add, [gone])?;
+    tx.run(&format!("DELETE FROM {name} WHERE {key} = ?1"), [gone])
 }
 
 /// Deletes up to `limit` roll-ups that are too old at `now`. Returns how many.
