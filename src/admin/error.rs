@@ -7,6 +7,7 @@ use crate::admin::bare::Message;
 use crate::admin::outside::*;
 use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
+use crate::base::seldom::SeldomLine;
 use crate::broker::diagnostics::SettingError;
 use crate::broker::people::{Crowded, TooOften};
 use crate::broker::{
@@ -129,7 +130,14 @@ impl From<StoreError> for PageError {
         if matches!(error, StoreError::Provisioned { .. }) {
             return Self::refused(error);
         }
-        tracing::error!(%error, "a page could not be made");
+        static LINE: SeldomLine = SeldomLine::new();
+        if let Some(unlogged) = LINE.take_now() {
+            tracing::error!(
+                %error,
+                unlogged,
+                "a page could not be made; what follows within a minute is only counted"
+            );
+        }
         if error.is_unreadable() {
             return Self::Damaged(sentence(&error.to_string()));
         }
@@ -151,7 +159,14 @@ impl From<Crowded> for PageError {
 
 impl From<tower_sessions::session::Error> for PageError {
     fn from(error: tower_sessions::session::Error) -> Self {
-        tracing::error!(%error, "a session could not be read or kept");
+        static LINE: SeldomLine = SeldomLine::new();
+        if let Some(unlogged) = LINE.take_now() {
+            tracing::error!(
+                %error,
+                unlogged,
+                "a session could not be read or kept; what follows within a minute is only counted"
+            );
+        }
         Self::Unavailable("the session could not be read".to_owned())
     }
 }

@@ -13,6 +13,7 @@ use axum::{Extension, Json};
 
 use crate::api::ApiState;
 use crate::api::arm::ArmPath;
+use crate::api::failures::{note_defect, note_unreadable};
 use crate::broker::{
     ErrorKind, ManageError, MessagingError, PublishError, ReplayError, ResubmitError, UnknownCode,
 };
@@ -359,11 +360,11 @@ impl From<StoreError> for ApiError {
                 Self::unavailable("The question took too long; ask for less at once.")
             }
             StoreError::Undone(_) => {
-                tracing::error!(%error, "the store met a defect");
+                note_defect(&error);
                 Self::unavailable("The events could not be stored; try again in a moment.")
             }
             StoreError::Unreadable(_) | StoreError::Damaged(_) => {
-                tracing::error!(%error, "what is stored cannot be read");
+                note_unreadable(&error);
                 Self::new(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "InternalServerError",
@@ -372,7 +373,7 @@ impl From<StoreError> for ApiError {
             }
             StoreError::Provisioned { .. } => Self::conflict(error.to_string()),
             StoreError::MasterKey(_) | StoreError::Other(_) => {
-                tracing::error!(%error, "the store met a defect");
+                note_defect(&error);
                 Self::new(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "InternalServerError",

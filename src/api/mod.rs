@@ -11,6 +11,7 @@ mod authority;
 mod base_url;
 mod denials;
 mod error;
+mod failures;
 mod filters;
 mod guesses;
 mod intake;
@@ -193,6 +194,7 @@ pub fn amqp_server(
         memory,
         container_id,
         stop,
+        early_ends: Arc::default(),
     }
 }
 

@@ -43,6 +43,7 @@ use crate::app::unread::{Streams, watched};
 use crate::base::Live;
 use crate::base::budget::{MemoryAccount, NothingLeft};
 use crate::base::request_memory::RequestMemory;
+use crate::base::seldom::SeldomLine;
 use crate::broker::diagnostics::Connections;
 use crate::broker::people::ByTrustedProxy;
 
@@ -616,6 +617,7 @@ async fn accept(
     turn: &mut usize,
     stop: &CancellationToken,
 ) -> Option<(TcpStream, SocketAddr)> {
+    static LINE: SeldomLine = SeldomLine::new();
     loop {
         *turn = turn.wrapping_add(1);
         let first = *turn;
@@ -638,7 +640,13 @@ async fn accept(
                 return Some((stream, address));
             }
             Err(cause) => {
-                tracing::warn!(%cause, "a connection could not be accepted");
+                if let Some(unlogged) = LINE.take_now() {
+                    tracing::warn!(
+                        %cause,
+                        unlogged,
+                        "a connection could not be accepted; what follows within a minute is only counted"
+                    );
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -15,8 +15,8 @@ use crate::base::{Clock, Timestamp};
 /// Between two lines about one client.
 const LINE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Clients that are remembered, so that nobody fills the memory by many addresses.
-const CLIENTS_MAX: usize = 1_024;
+/// Clients that have a line within a minute, so that nobody fills the log by many addresses.
+const CLIENTS_MAX: usize = 60;
 
 /// What a client did.
 #[derive(Debug)]

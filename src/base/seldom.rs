@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::base::Timestamp;
+use crate::base::{Clock, Timestamp};
 
 /// Between two lines.
 const LINE_PAUSE: Duration = Duration::from_secs(60);
@@ -20,6 +20,13 @@ struct Noted {
 }
 
 impl SeldomLine {
+    pub const fn new() -> Self {
+        Self(Mutex::new(Noted {
+            logged_at: None,
+            unlogged: 0,
+        }))
+    }
+
     /// The number of those that were not logged before, if this one is to be.
     pub fn take(&self, now: Timestamp) -> Option<u64> {
         let mut noted = self.0.lock().unwrap();
@@ -29,6 +36,11 @@ impl SeldomLine {
         }
         noted.logged_at = Some(now);
         Some(std::mem::take(&mut noted.unlogged))
+    }
+
+    /// [`SeldomLine::take`] by the system's clock, where no other one is at hand.
+    pub fn take_now(&self) -> Option<u64> {
+        self.take(Clock::system().now())
     }
 }
 

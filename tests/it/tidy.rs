@@ -183,6 +183,24 @@ fn time_and_dice_come_from_base() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Whatever a door writes into the log is about a client, who may cause it again and again.
+#[test]
+fn lines_that_clients_can_cause_are_seldom() {
+    let mut faults = Vec::new();
+    for (path, text) in product_sources() {
+        if !path.starts_with("src/api/") && !path.starts_with("src/admin/") {
+            continue;
+        }
+        for level in ["info", "warn", "error"] {
+            let lines = text.split(&format!("tracing::{level}!(")).skip(1);
+            let lines = lines.filter_map(|line| line.split(");").next());
+            let often = lines.filter(|line| !line.contains("unlogged"));
+            faults.extend(often.map(|line| format!("{path}: use `base::SeldomLine`: {line}")));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// Modules of the admin pages may need each other within a folder. Over more than one there is an order.
 #[test]
 fn admin_folders_import_each_other_in_one_direction() {

@@ -6,6 +6,7 @@ use crate::admin::page::*;
 use crate::admin::security::client::cookie;
 use crate::admin::security::open_form::{Purpose, Stranger};
 use crate::admin::security::{csrf, provider, session, setup};
+use crate::base::seldom::SeldomLine;
 use crate::model::identity::UserSource;
 
 /// Holds the token of the login form: there is no session yet that could.
@@ -85,17 +86,21 @@ pub(crate) async fn log_out(session: Session, call: Call) -> PageResult {
 }
 
 async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
+    static LINE: SeldomLine = SeldomLine::new();
     let (site, form, address) = (&from.site, &from.form, from.client.address);
     let (name, password) = (form.text("name"), form.raw("password"));
     let known = site
         .people
         .authenticate::<PageError>(name, password, address);
     let user = known.await?;
-    if user.is_none() {
+    if user.is_none()
+        && let Some(unlogged) = LINE.take(site.people.now())
+    {
         // Without the name: people type their password into the wrong field.
         tracing::warn!(
             client.address = address.map(tracing::field::display),
-            "a sign-in failed"
+            unlogged,
+            "a sign-in failed; what follows within a minute is only counted"
         );
     }
     Ok(user)
@@ -161,8 +166,15 @@ pub(crate) async fn submit_code(from: Stranger) -> PageResult {
     let passes = async { PageResult::Ok(passes.await?.then_some(())) };
     let passed = site.people.guess(Some(&account), address, passes);
     if passed.await?.is_none() {
+        static LINE: SeldomLine = SeldomLine::new();
         let name = &user.name;
-        tracing::warn!(user.name = name, "a sign-in failed by its second factor");
+        if let Some(unlogged) = LINE.take(site.people.now()) {
+            tracing::warn!(
+                user.name = name,
+                unlogged,
+                "a sign-in failed by its second factor; what follows within a minute is only counted"
+            );
+        }
         let refusal = Refusal::of("code", "This is not the code, or it was used already.");
         return Ok(Purpose::SecondFactor.draw(&awaited.csrf, "", vec![refusal]));
     }

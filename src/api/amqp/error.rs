@@ -1,5 +1,6 @@
 //! Errors of messaging entities, as clients of AMQP know them.
 
+use crate::api::failures::note_unserved;
 use crate::broker::{ErrorKind, ManageError, MessagingError, PublishError};
 use crate::model::lease::LockError;
 use crate::model::session::SessionError;
@@ -12,22 +13,16 @@ use crate::wire::amqp::condition::{
 
 impl From<MessagingError> for AmqpError {
     fn from(error: MessagingError) -> Self {
-        note_failure(&error);
+        note_unserved(&error);
         Self::new(condition_of(&error), format!("{error}."))
     }
 }
 
 /// Says that a transaction was rolled back, and why.
 pub(super) fn rolled_back(error: &MessagingError) -> AmqpError {
-    note_failure(error);
+    note_unserved(error);
     let problem = format!("the transaction was rolled back: {error}");
     AmqpError::new(TRANSACTION_ROLLBACK, problem)
-}
-
-fn note_failure(error: &MessagingError) {
-    if let MessagingError::Store(error) = error {
-        tracing::warn!(%error, "a queue could not be served");
-    }
 }
 
 fn condition_of(error: &MessagingError) -> &'static str {

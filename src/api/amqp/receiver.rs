@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::api::amqp::container::{OutgoingLink, OutgoingMessage, ReceiverRequest};
 use crate::api::amqp::sessions::Sessions;
+use crate::base::seldom::SeldomLine;
 use crate::base::stint::Stint;
 use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Caller;
@@ -156,13 +157,20 @@ impl OutgoingLink for ReceiverLink {
     }
 
     async fn close(&self, in_order: bool) {
+        static LINE: SeldomLine = SeldomLine::new();
         let Some(held) = &self.session else {
             return;
         };
         self.sessions.remove(held);
         let closed = self.receiver.close_session(held.clone(), !in_order).await;
-        if let Err(MessagingError::Store(error)) = closed {
-            tracing::warn!(%error, "a session could not be given back; its lock has to expire");
+        if let Err(MessagingError::Store(error)) = closed
+            && let Some(unlogged) = LINE.take_now()
+        {
+            tracing::warn!(
+                %error,
+                unlogged,
+                "a session could not be given back; its lock has to expire; what follows within a minute is only counted"
+            );
         }
     }
 }

@@ -42,6 +42,7 @@ use crate::api::amqp::transactions::{
 use crate::api::authority::Authority;
 use crate::api::memory::Memory;
 use crate::base::budget::{NothingLeft, TakenBytes};
+use crate::base::seldom::SeldomLine;
 use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::audit::Actor;
 use crate::model::shared_access::Right;
@@ -73,6 +74,8 @@ pub struct Server {
     pub memory: Memory,
     /// Ends all connections.
     pub stop: CancellationToken,
+    /// Connections of clients with a key that broke.
+    pub early_ends: Arc<SeldomLine>,
 }
 
 /// Serves the connection of `client` to its end, and the tasks of its links to theirs. `own` is what the connection counts
@@ -115,9 +118,16 @@ where
         heard: Stopwatch::begin(),
     };
     if let Err(cause) = shell.run(stream, queue).await {
-        // Those who have shown no key would fill the log.
-        if shell.is_known {
-            tracing::info!(%client, %cause, "an AMQP connection ended early");
+        // Those who have shown no key would take the line from those who have.
+        if shell.is_known
+            && let Some(unlogged) = server.early_ends.take(server.clock.now())
+        {
+            tracing::info!(
+                %client,
+                %cause,
+                unlogged,
+                "an AMQP connection ended early; what follows within a minute is only counted"
+            );
         } else {
             tracing::debug!(%client, %cause, "an AMQP connection ended early");
         }

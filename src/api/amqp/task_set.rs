@@ -6,6 +6,7 @@ use futures_util::future::FutureExt;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::base::budget::TakenBytes;
+use crate::base::seldom::SeldomLine;
 
 /// The tasks that run for a peer, and the one place where they are begun. Each counts until it has ended and was joined,
 /// whatever became of the link or the transaction that it was begun for.
@@ -68,8 +69,15 @@ impl TaskSet {
 }
 
 fn report(ended: Result<TakenBytes, JoinError>) {
-    if let Err(cause) = ended {
-        tracing::error!(%cause, "the task of an AMQP link ended early");
+    static LINE: SeldomLine = SeldomLine::new();
+    if let Err(cause) = ended
+        && let Some(unlogged) = LINE.take_now()
+    {
+        tracing::error!(
+            %cause,
+            unlogged,
+            "the task of an AMQP link ended early; what follows within a minute is only counted"
+        );
     }
 }
 

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::authority::AccessDenied;
 use crate::api::error::{ApiError, ENTITY_EXISTS, QUOTA_EXCEEDED};
+use crate::api::failures::note_unserved;
 use crate::broker::{ErrorKind, MessagingError};
 use crate::model::lease::LockError;
 use crate::model::limits::RETRY_AFTER_BUSY_S;
@@ -105,9 +106,7 @@ impl From<MessagingError> for Refusal {
             (ErrorKind::Forbidden | ErrorKind::Limit, _) => StatusCode::FORBIDDEN,
             (ErrorKind::Unavailable, _) => StatusCode::SERVICE_UNAVAILABLE,
         };
-        if let MessagingError::Store(error) = &error {
-            tracing::warn!(%error, "a queue could not be served");
-        }
+        note_unserved(&error);
         Self::new(status, detail_of(&error))
     }
 }

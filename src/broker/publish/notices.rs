@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use crate::base::seldom::SeldomLine;
 use crate::base::{Entropy, Timestamp};
 use crate::broker::Broker;
 use crate::broker::dispatch::health::Change;
@@ -30,6 +31,7 @@ use crate::wire::notice::to_event;
 #[derive(Default)]
 pub(in crate::broker) struct WaitingNotices {
     events: Mutex<Vec<Event>>,
+    dropped: SeldomLine,
 }
 
 /// Turns notices into events that are ready to be stored.
@@ -96,12 +98,14 @@ impl Broker {
             return;
         };
         let mut waiting = self.shared.notices.events.lock().unwrap();
-        match waiting.len() < NOTICES_WAITING_MAX {
-            true => waiting.push(notice_publisher.event(notice)),
-            false => tracing::warn!(
+        if waiting.len() < NOTICES_WAITING_MAX {
+            waiting.push(notice_publisher.event(notice));
+        } else if let Some(unlogged) = self.shared.notices.dropped.take(notice_publisher.now) {
+            tracing::warn!(
                 notice = notice.event_type(),
-                "too many notices are queued, so this one is dropped"
-            ),
+                unlogged,
+                "too many notices are queued, so this one is dropped; what follows within a minute is only counted"
+            );
         }
     }
 

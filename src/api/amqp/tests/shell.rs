@@ -30,6 +30,7 @@ use crate::api::amqp::{
 use crate::api::authority::{Authority, AuthorityScope, Grant, ShownSignature};
 use crate::api::memory::Memory;
 use crate::base::Clock;
+use crate::base::seldom::SeldomLine;
 use crate::model::access::Secret;
 use crate::model::audit::Actor;
 use crate::model::limits::{LOCK_BYTES_MAX, SENT_MESSAGE_BYTES};
@@ -323,6 +324,7 @@ fn server(state: &Arc<State>, access: &watch::Sender<u64>) -> Server {
         access: access.subscribe(),
         memory: Memory::default(),
         stop: CancellationToken::new(),
+        early_ends: Arc::default(),
     }
 }
 
@@ -1791,4 +1793,28 @@ async fn requests_wait_for_what_was_settled_before_them() {
     }
     let is_reply = |each: &Performative| matches!(each, Performative::Transfer(_));
     assert!(others.iter().any(is_reply), "{others:?}");
+}
+
+#[tokio::test]
+async fn connections_that_break_have_one_line_a_minute() {
+    let early_ends = Arc::<SeldomLine>::default();
+    for _ in 0..3 {
+        let state = State::new(Clock::simulated(NOW));
+        let access = watch::channel(0).0;
+        let server = Server {
+            early_ends: Arc::clone(&early_ends),
+            ..server(&state, &access)
+        };
+        let opened = open(FRAME_BYTES_MAX);
+        let mut client = Client::of(server, state, access, 512, &opened).await;
+        let until = NOW + Duration::from_secs(600);
+        assert_eq!(client.show_token("all", until).await, 202);
+        let mut bytes = Vec::new();
+        (1..200).for_each(|channel| frame(&mut bytes, channel, &begin(1_000_000)));
+        client.stream.write_all(&bytes).await.expect("sent");
+        drop(client.stream); // the answers are more than the pipe has room for
+        client.serving.await.expect("an end");
+    }
+    let next_line = early_ends.take(NOW + Duration::from_secs(60));
+    assert_eq!(next_line, Some(2), "two were counted");
 }
