@@ -1,10 +1,13 @@
-//! YAML of files that others may have written: what it costs to read one is bounded by its length.
+//! YAML of files that others may have written: what it costs to read one is bounded by its length. What is written for people
+//! has no text in it that looks otherwise than it reads.
 
 use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+
+use crate::base::steers;
 
 /// How deep values may stand in each other on one line, and at all: the reader looks at all that are open for each
 /// character, and goes no deeper than this.
@@ -21,6 +24,92 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
     let budget = Expansion(&Cell::new(2 * text.len() + 1));
     let read = budget.deserialize(serde_norway::Deserializer::from_str(text));
     read.map_err(|error| error.to_string())
+}
+
+/// Writes a list. Texts whose hidden characters would be written as they are stand in quotes, with these escaped.
+pub(super) fn write(list: &[Value]) -> Result<String, serde_norway::Error> {
+    let plain = serde_norway::to_string(list)?;
+    if !is_hiding(&plain) {
+        return Ok(plain); // as nearly always
+    }
+    // Nothing has the writer quote a text, so each has a stand-in, which begins with what stands nowhere else.
+    let mut marks = (0_u64..).map(|number| format!("text{number}x"));
+    let mark = marks.find(|mark| !plain.contains(mark)).unwrap_or_default();
+    let mut quoted = Vec::new();
+    let stand_ins = list.iter().map(|value| veiled(value, &mark, &mut quoted));
+    let written = serde_norway::to_string(&stand_ins.collect::<Vec<_>>())?;
+    let mut parts = written.split(&mark);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (place, rest) = part.split_once('x').unwrap_or((part, ""));
+        let of_place = place
+            .parse()
+            .ok()
+            .and_then(|place: usize| quoted.get(place));
+        text.push_str(of_place.map_or("", String::as_str));
+        text.push_str(rest.trim_start_matches('x'));
+    }
+    Ok(text)
+}
+
+/// Says whether a text has hidden characters in it, but for those that lay it out.
+fn is_hiding(text: &str) -> bool {
+    text.contains(|c: char| steers(c) && c != '\n' && c != '\t')
+}
+
+/// The value with a stand-in for each text with hidden characters, which is quoted. A stand-in is as long as what it stands
+/// for, since long keys are written in another way.
+fn veiled(value: &Value, mark: &str, quoted: &mut Vec<String>) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => veiled_text(text, mark, quoted).into(),
+        Value::Array(elements) => {
+            let stand_ins = elements.iter().map(|each| veiled(each, mark, quoted));
+            stand_ins.collect()
+        }
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                let name = veiled_text(name, mark, quoted);
+                (name, veiled(value, mark, quoted))
+            };
+            members.iter().map(member).collect()
+        }
+    }
+}
+
+fn veiled_text(text: &str, mark: &str, quoted: &mut Vec<String>) -> String {
+    if !is_hiding(text) {
+        return text.to_owned();
+    }
+    let escaped = in_quotes(text);
+    let stand_in = format!("{mark}{}x", quoted.len());
+    let length = escaped.len();
+    quoted.push(escaped);
+    format!("{stand_in:x<length$}")
+}
+
+/// The text in double quotes, as YAML escapes it.
+fn in_quotes(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            // The last two are in no document.
+            c if steers(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {
+                let code = u32::from(c);
+                quoted.push_str(&if code > 0xffff {
+                    format!("\\U{code:08x}")
+                } else {
+                    format!("\\u{code:04x}")
+                });
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// Rejects a text that opens too many lists and objects without closing them, on one line or over all.
@@ -155,6 +244,32 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_is_hidden_is_written_out_and_read_back() {
+        for text in [
+            "\u{202e}gpj.exe",
+            "text0x0x \u{202e}",
+            "a\rb\nc\td",
+            "\u{2028}x: \"y\" \\ # z",
+            "größe 👩\u{200d}🚀 \u{e0041}",
+            "\u{fffe}\u{200b}",
+            "\0\u{1b}c\u{85}\u{feff}",
+        ] {
+            let list = [
+                json!({ text: text, "plain": "text0x0x", "each": [text, 1, null] }),
+                json!({ text.repeat(200): { "long": text.repeat(200) } }),
+            ];
+            let written = write(&list).expect("YAML");
+            assert!(!is_hiding(&written), "{written:?}");
+            assert_eq!(read(&written), Ok(json!(list)), "{written:?}");
+        }
+        let labelled = [json!({ "label": "\u{202e}x \u{e0041}" })];
+        assert_eq!(
+            write(&labelled).expect("YAML"),
+            "- label: \"\\u202ex \\U000e0041\"\n"
+        );
+    }
 
     #[test]
     fn what_is_written_out_is_read_as_before() {

@@ -9,9 +9,10 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
 
-use crate::app::cli::output::{Output, json_for_stdout, note, print_exactly, text};
+use crate::app::cli::output::{Output, note, print_exactly, text};
 use crate::app::cli::request::Server;
 use crate::app::cli::server::ServerArgs;
+use crate::base::visible_json;
 
 #[derive(Args, Debug)]
 pub(super) struct SupportBundleArgs {
@@ -28,9 +29,9 @@ impl SupportBundleArgs {
         let server = Server::new(self.server.find()?, Output::default())?;
         let bundle = server.post(["everpost", "supportBundle"]).send().await?;
         let file = self.output.unwrap_or_else(|| file_of(&bundle));
-        let document = format!("{bundle:#}\n");
+        let document = visible_json(&format!("{bundle:#}\n"));
         if file == Path::new("-") {
-            return Ok(print_exactly(&json_for_stdout(document))?);
+            return Ok(print_exactly(&document)?);
         }
         write(&file, &document).with_context(|| format!("{} cannot be written", file.display()))?;
         note(&format!(

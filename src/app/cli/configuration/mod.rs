@@ -14,6 +14,8 @@ use crate::app::cli::confirm::{Misuse, confirm};
 use crate::app::cli::output::{Screen, items, note, plural, print_file, text};
 use crate::app::cli::request::{Run, Server};
 use crate::app::configuration_files::{self as files, Object, faults_of, object_of};
+use crate::app::yaml;
+use crate::base::visible_json;
 use crate::wire::resource::configuration::body;
 
 pub(super) const EXAMPLES: &str = "\
@@ -98,8 +100,8 @@ impl Run for Export {
 
 fn write(objects: &[Value], format: Format) -> anyhow::Result<String> {
     match format {
-        Format::Json => Ok(format!("{:#}\n", json!(objects))),
-        Format::Yaml => serde_norway::to_string(objects).context("cannot write YAML"),
+        Format::Json => Ok(visible_json(&format!("{:#}\n", json!(objects)))),
+        Format::Yaml => yaml::write(objects).context("cannot write YAML"),
     }
 }
 
