@@ -17,6 +17,7 @@ from azure.servicebus.exceptions import (
 )
 from azure.servicebus.management import (
     AccessRights,
+    ApiVersion,
     AuthorizationRule,
     CorrelationRuleFilter,
     FalseRuleFilter,
@@ -169,6 +170,17 @@ def test_sizes_are_told(admin, bus, name):
         problem = "value for 'MaxMessageSizeInKilobytes' must be between 1024 and 102400"
         with pytest.raises(HttpResponseError, match=problem):
             admin.create_queue(f"{name}-large", max_message_size_in_kilobytes=size)
+
+
+def test_an_older_version_has_no_size_of_messages(connection_string, name):
+    version = ApiVersion.V2017_04
+    with ServiceBusAdministrationClient.from_connection_string(connection_string, api_version=version) as older:
+        for create, get in ((older.create_queue, older.get_queue), (older.create_topic, older.get_topic)):
+            own = f"{name}-{create.__name__}"
+            create(own)
+            assert get(own).max_message_size_in_kilobytes is None
+            with pytest.raises(HttpResponseError, match="'MaxMessageSizeInKilobytes' needs the api-version 2021-05"):
+                create(f"{own}-large", max_message_size_in_kilobytes=1024)
 
 
 def test_a_topic_keeps_what_is_said_of_its_order(admin, name):

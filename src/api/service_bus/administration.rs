@@ -31,9 +31,10 @@ use crate::model::subscription::EventSubscription;
 use crate::wire::resource;
 use crate::wire::service_bus::atom::{self, AtomVersion, Place, Source};
 use crate::wire::service_bus::description::{
-    Kind, Subject, Times, access_rules, first_rule, path_in_xml, read,
+    Kind, Subject, Times, access_rules, first_rule, newer_element, path_in_xml, read,
 };
 use crate::wire::service_bus::entity::EntityAddress;
+use crate::wire::service_bus::xml::Element;
 
 /// Entries of one page, unless fewer are asked for.
 pub(in crate::api) const TOP_MAX: usize = 100;
@@ -309,6 +310,7 @@ impl Call<'_> {
         let first = first.map_err(in_xml)?;
         let document = read(kind, &description);
         if kind.has_access_rules() {
+            self.check_version(&description)?;
             self.check_size(&entity, &document)?;
         }
         self.check_forwarding(&entity, &document)?;
@@ -388,6 +390,16 @@ impl Call<'_> {
             checked.map_err(numbered)?;
         }
         Ok(())
+    }
+
+    /// Rejects an element that the version of the request does not have.
+    fn check_version(&self, description: &Element) -> Result<(), Refusal> {
+        let newer = newer_element(description, version(self.request.uri()));
+        newer.map_or(Ok(()), |(name, first)| {
+            let detail =
+                format!("The property '{name}' needs the api-version {first} or a later one.");
+            Err(Refusal::bad_request(detail).numbered(40_000))
+        })
     }
 
     /// Rejects a size that Azure has not, unless it is what the entity has: whoever updates it sends that again.

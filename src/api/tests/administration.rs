@@ -305,6 +305,45 @@ async fn a_size_that_is_there_already_is_taken() {
 }
 
 #[tokio::test]
+async fn a_size_of_messages_needs_a_version_that_has_it() {
+    let door = Door::new().await;
+    let name = "MaxMessageSizeInKilobytes";
+    let (given, nil) = (
+        format!("<{name}>1024</{name}>"),
+        format!("<{name} nil=\"true\"/>"),
+    );
+    for kind in ["Queue", "Topic"] {
+        for (number, (query, size, is_taken)) in [
+            ("?api-version=2017-04", given.as_str(), false),
+            ("?api-version=2017-04", nil.as_str(), true),
+            ("?api-version=2017-04", "", true),
+            ("?api-version=2021-05", given.as_str(), true),
+            ("", given.as_str(), true),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let path = format!("/{kind}-{number}{query}");
+            let description = format!("<{kind}Description>{size}</{kind}Description>");
+            let answer = door.administer(Method::PUT, &path, &description).await;
+            if is_taken {
+                assert_eq!(
+                    answer.status,
+                    StatusCode::CREATED,
+                    "{path}: {}",
+                    answer.body
+                );
+            } else {
+                assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path}");
+                let detail = answer.text("Detail").expect("a detail");
+                let expected = "SubCode=40000. The property 'MaxMessageSizeInKilobytes' needs the api-version 2021-05";
+                assert!(detail.starts_with(expected), "{detail}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn who_may_not_manage_does_not_learn_what_there_is() {
     let door = Door::new().await;
     door.create("/jobs", "Queue").await;

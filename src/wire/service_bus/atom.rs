@@ -1,5 +1,7 @@
 //! The administration API of Service Bus (rule S9): descriptions in entries and feeds of Atom.
 
+use std::fmt;
+
 use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 
@@ -145,6 +147,11 @@ impl AtomVersion {
         month: 5,
     };
 
+    /// Says whether clients of a version know `MaxMessageSizeInKilobytes`. No version at all is the newest.
+    pub(super) fn has_message_sizes(version: Option<Self>) -> bool {
+        version.is_none_or(|version| version >= Self::WITH_MESSAGE_SIZES)
+    }
+
     /// Reads the value of `api-version`.
     pub fn parse(text: &str) -> Option<Self> {
         let (year, month) = text.split_once('-')?;
@@ -154,6 +161,12 @@ impl AtomVersion {
             year: year.parse().ok()?,
             month: month.parse().ok()?,
         })
+    }
+}
+
+impl fmt::Display for AtomVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:02}", self.year, self.month)
     }
 }
 
@@ -293,6 +306,7 @@ mod tests {
         let version = AtomVersion::parse;
         assert!(version("2017-04") < Some(AtomVersion::WITH_MESSAGE_SIZES));
         assert!(version("2021-05") >= Some(AtomVersion::WITH_MESSAGE_SIZES));
+        assert_eq!(AtomVersion::WITH_MESSAGE_SIZES.to_string(), "2021-05");
         for text in ["", "2021", "2021-5", "2021-05-01", "2021-+5", "20211-05"] {
             assert_eq!(version(text), None, "{text}");
         }

@@ -131,6 +131,17 @@ fn properties(kind: Kind, description: &Element) -> Map<String, Value> {
     known.collect()
 }
 
+/// Returns an element of a description that clients of `version` do not know, and the first version that has it.
+pub fn newer_element(
+    description: &Element,
+    version: Option<AtomVersion>,
+) -> Option<(&'static str, AtomVersion)> {
+    let mut said = description.children.iter().filter(|each| !is_nil(each));
+    let is_newer = !AtomVersion::has_message_sizes(version)
+        && said.any(|each| each.name == MESSAGE_SIZE && !each.text.trim().is_empty());
+    is_newer.then_some((MESSAGE_SIZE, AtomVersion::WITH_MESSAGE_SIZES))
+}
+
 fn is_nil(element: &Element) -> bool {
     element.attribute("nil") == Some("true")
 }
@@ -399,7 +410,7 @@ pub fn write(subject: &Subject<'_>, version: Option<AtomVersion>, host: &str) ->
         .map(|(name, text)| Element::of_text(name, text))
         .collect();
     let mut root = root.with_children(missing);
-    if version < Some(AtomVersion::WITH_MESSAGE_SIZES) {
+    if !AtomVersion::has_message_sizes(version) {
         root.children.retain(|each| each.name != MESSAGE_SIZE);
     }
     root
@@ -609,7 +620,7 @@ mod tests {
         };
         assert!(has_size(AtomVersion::parse("2021-05")));
         assert!(!has_size(AtomVersion::parse("2017-04")));
-        assert!(!has_size(None));
+        assert!(has_size(None), "no version is the newest");
     }
 
     #[test]
