@@ -30,6 +30,7 @@ use crate::model::limits::{
     CHANGE_DELIVERIES_MAX, EVENT_BYTES_MAX, PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX,
 };
 use crate::model::probation::ProbationRules;
+use crate::model::queue::ServiceBusTier;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
 use crate::outbound::egress::EgressPolicy;
@@ -110,6 +111,7 @@ impl Door {
             time_scale: TimeScale::REAL,
             public_url: "http://127.0.0.1:8080".to_owned(),
             public_url_is_set: false,
+            service_bus_tier: ServiceBusTier::default(),
             message_bytes_max: 1_048_576,
             event_bytes_max: EVENT_BYTES_MAX,
             egress: EgressPolicy::default(),
@@ -186,6 +188,15 @@ impl Door {
     pub(super) async fn delete(&self, path: &str) {
         let (status, answer) = self.ask(TOKEN, Method::DELETE, path, json!({})).await;
         assert!(status.is_success(), "{path}: {answer}");
+    }
+
+    /// Puts the limits of a tier of Service Bus in force.
+    pub(super) fn set_tier(&self, service_bus_tier: ServiceBusTier) {
+        let options = BrokerOptions {
+            service_bus_tier,
+            ..BrokerOptions::clone(&self.broker.options())
+        };
+        self.broker.set_options(options).expect("settings");
     }
 
     pub(super) async fn ask(

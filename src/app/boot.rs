@@ -587,6 +587,7 @@ fn broker_options(config: &Config, clock: Clock, entropy: Entropy, own_url: &str
         time_scale: config.time_scale,
         public_url: public_url(config, own_url),
         public_url_is_set: config.public_url.is_some(),
+        service_bus_tier: config.service_bus_tier,
         message_bytes_max: config.publish_bytes_max as u64,
         event_bytes_max: config.publish_event_bytes_max,
         egress: egress(config),

@@ -67,6 +67,7 @@ use crate::model::limits::{
 use crate::model::notice::{DiskPressure, Notice};
 use crate::model::probation::{Health, ProbationRules};
 use crate::model::provisioned::Provisioned;
+use crate::model::queue::ServiceBusTier;
 use crate::model::registry::Registry;
 use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::subscription::SubscriptionId;
@@ -102,6 +103,8 @@ pub struct BrokerOptions {
     pub public_url: String,
     /// True if somebody has configured that URL. Otherwise it is the address that is listened on.
     pub public_url_is_set: bool,
+    /// Decides what messages of queues and topics may have.
+    pub service_bus_tier: ServiceBusTier,
     /// Bytes that a message may have where its queue or topic says so.
     pub message_bytes_max: u64,
     /// Bytes of an event that is published.

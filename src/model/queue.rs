@@ -124,20 +124,77 @@ impl EntityUpkeep {
         (is_on(self) != is_on(now)).then_some(PARTITIONED)
     }
 
-    /// Returns the bytes that a message, or a batch of them, may have: what the entity says, within what the appliance takes.
-    pub fn message_bytes_max(&self, appliance_max: u64) -> u64 {
-        let kilobytes = self.inert.get(MESSAGE_KILOBYTES);
-        let kilobytes: Option<u64> = kilobytes.and_then(|text| text.parse().ok());
+    /// Returns the bytes that a message, or a batch of them, may have: what the tier or the entity says, within what the
+    /// appliance takes.
+    pub fn message_bytes_max(&self, tier: ServiceBusTier, appliance_max: u64) -> u64 {
+        let kilobytes = tier.message_kilobytes().or_else(|| self.own_kilobytes());
         let own = kilobytes.map_or(MESSAGE_BYTES_MAX, |kilobytes| kilobytes * 1_024);
         own.min(appliance_max.max(MESSAGE_BYTES_MAX))
     }
+
+    /// Rejects a size of messages that a tier does not have.
+    pub fn check_size(&self, tier: ServiceBusTier) -> Result<(), SizeNotInTier> {
+        let (of_tier, own) = (tier.message_kilobytes(), self.own_kilobytes());
+        if of_tier.is_some() && own.is_some() && own != of_tier {
+            return Err(SizeNotInTier);
+        }
+        Ok(())
+    }
+
+    /// Returns the inert properties with which it can be defined again: without a size that the tier does not have.
+    pub fn inert_in(&self, tier: ServiceBusTier) -> impl Iterator<Item = (&String, &String)> {
+        let has_size = self.check_size(tier).is_ok();
+        let all = self.inert.iter();
+        all.filter(move |(name, _)| has_size || name.as_str() != MESSAGE_KILOBYTES)
+    }
+
+    fn own_kilobytes(&self) -> Option<u64> {
+        self.inert.get(MESSAGE_KILOBYTES)?.parse().ok()
+    }
 }
+
+/// The tier of Azure Service Bus whose limits hold for all queues and topics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServiceBusTier {
+    #[default]
+    Premium,
+    Standard,
+}
+
+impl ServiceBusTier {
+    /// Returns the kilobytes that messages may have everywhere; `None` where each queue and topic says how many.
+    pub fn message_kilobytes(self) -> Option<u64> {
+        match self {
+            Self::Premium => None,
+            Self::Standard => Some(STANDARD_KILOBYTES),
+        }
+    }
+
+    /// Returns what Azure calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Premium => "Premium",
+            Self::Standard => "Standard",
+        }
+    }
+}
+
+/// A queue or a topic says a size of messages that the tier does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the property 'MaxMessageSizeInKilobytes' cannot be set: the Standard tier (the setting service_bus.tier) does not \
+     have it, and messages have up to {STANDARD_KILOBYTES} KB"
+)]
+pub struct SizeNotInTier;
+
+/// Kilobytes that a message may have in the Standard tier.
+pub const STANDARD_KILOBYTES: u64 = 256;
 
 /// The property of what Azure partitions.
 const PARTITIONED: &str = "enablePartitioning";
 
 /// The property with the size of messages.
-const MESSAGE_KILOBYTES: &str = "maxMessageSizeInKilobytes";
+pub const MESSAGE_KILOBYTES: &str = "maxMessageSizeInKilobytes";
 
 /// The definition of a topic of Service Bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -289,11 +346,45 @@ mod tests {
             (Some("2048"), 64 * MEBIBYTE, 2 * MEBIBYTE),
             (Some("2048"), 1_024, MEBIBYTE),
         ] {
-            let mut upkeep = EntityUpkeep::default();
-            let text = kilobytes.map(|text| (MESSAGE_KILOBYTES.to_owned(), text.to_owned()));
-            upkeep.inert.extend(text);
-            let found = upkeep.message_bytes_max(appliance_max);
+            let upkeep = of_size(kilobytes);
+            let found = upkeep.message_bytes_max(ServiceBusTier::Premium, appliance_max);
             assert_eq!(found, expected, "{kilobytes:?} {appliance_max}");
+            let found = upkeep.message_bytes_max(ServiceBusTier::Standard, appliance_max);
+            assert_eq!(found, MEBIBYTE / 4, "{kilobytes:?} {appliance_max}");
+        }
+    }
+
+    #[test]
+    fn the_standard_tier_has_one_size_of_messages() {
+        for (kilobytes, is_taken) in [
+            (None, true),
+            (Some("256"), true),
+            (Some("1024"), false),
+            (Some("102400"), false),
+        ] {
+            let mut upkeep = of_size(kilobytes);
+            upkeep
+                .inert
+                .insert(PARTITIONED.to_owned(), "true".to_owned());
+            assert_eq!(upkeep.check_size(ServiceBusTier::Premium), Ok(()));
+            let in_premium = upkeep.inert_in(ServiceBusTier::Premium);
+            assert!(in_premium.eq(&upkeep.inert), "{kilobytes:?}");
+            let checked = upkeep.check_size(ServiceBusTier::Standard);
+            assert_eq!(checked.is_ok(), is_taken, "{kilobytes:?}");
+            let names = upkeep
+                .inert_in(ServiceBusTier::Standard)
+                .map(|(name, _)| name.as_str());
+            let size = kilobytes.filter(|_| is_taken).map(|_| MESSAGE_KILOBYTES);
+            let expected: Vec<&str> = [PARTITIONED].into_iter().chain(size).collect();
+            assert_eq!(names.collect::<Vec<_>>(), expected, "{kilobytes:?}");
+        }
+    }
+
+    fn of_size(kilobytes: Option<&str>) -> EntityUpkeep {
+        let size = kilobytes.map(|text| (MESSAGE_KILOBYTES.to_owned(), text.to_owned()));
+        EntityUpkeep {
+            inert: size.into_iter().collect(),
+            ..EntityUpkeep::default()
         }
     }
 }

@@ -29,6 +29,7 @@ use everpost::model::backup::BackupRules;
 use everpost::model::export::ExportRules;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
+use everpost::model::queue::ServiceBusTier;
 use everpost::model::registry::ResourceScope;
 use everpost::model::retention::RetentionRules;
 use everpost::outbound::egress::EgressPolicy;
@@ -114,6 +115,7 @@ impl Appliance {
             time_scale: TimeScale::REAL,
             public_url: "http://everpost.test".to_owned(),
             public_url_is_set: true,
+            service_bus_tier: ServiceBusTier::default(),
             message_bytes_max: 1_048_576,
             event_bytes_max: limits::EVENT_BYTES_MAX,
             egress: EgressPolicy::default(),

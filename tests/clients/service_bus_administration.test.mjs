@@ -170,7 +170,7 @@ if (CONNECTION_STRING === undefined) {
     assert.ok(made.forwardTo.endsWith(`/${to}`), made.forwardTo);
     await admin.updateQueue(await admin.getQueue(from));
     const namespace = await admin.getNamespaceProperties();
-    assert.equal(namespace.messagingSku, "Standard");
+    assert.equal(namespace.messagingSku, "Premium");
     assert.ok(namespace.name.length > 0);
   });
 }

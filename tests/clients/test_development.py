@@ -1,5 +1,6 @@
 """`everpost dev`: what it offers to tests, and the examples of docs/testing.md."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -17,13 +18,22 @@ KEY = {"aeg-sas-key": "ZXZlcnBvc3QgZGV2ZWxvcG1lbnQga2V5LCBwdWJsaWM="}
 EVENT = {"id": "a", "subject": "s", "eventType": "T", "eventTime": "2026-11-21T06:40:53Z", "data": 1, "dataVersion": "1"}
 
 
+@contextlib.contextmanager
+def development(*arguments):
+    """The address of one that runs."""
+    command = [BINARY, "dev", "--listen", "127.0.0.1:0", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        try:
+            yield next(found[1] for line in process.stdout if (found := LISTENING.search(line)))
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
 @pytest.fixture(scope="module")
 def url():
-    command = [BINARY, "dev", "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
-        yield next(found[1] for line in process.stdout if (found := LISTENING.search(line)))
-        process.terminate()
-    assert process.returncode == 0
+    with development() as url:
+        yield url
 
 
 def ask(url, method, path, body=None, headers=HEADERS):
@@ -33,6 +43,12 @@ def ask(url, method, path, body=None, headers=HEADERS):
 def test_a_browser_on_this_machine_is_signed_in(url):
     page = requests.get(f"{url}/admin/topics", timeout=PATIENCE_S)
     assert page.ok and page.url.endswith("/admin/topics") and "events" in page.text
+
+
+def test_the_limits_of_a_tier_can_be_chosen():
+    with development("--service-bus-tier", "standard") as url:
+        queue = ask(url, "PUT", "/queues/jobs", {}).json()
+    assert queue["properties"]["maxMessageSizeInKilobytes"] == 256
 
 
 def test_a_reset_forgets_everything_but_the_beginning(url):

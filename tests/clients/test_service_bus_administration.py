@@ -412,7 +412,7 @@ def test_errors_have_the_status_and_the_reason(admin, name):
 
 def test_the_namespace_has_properties(admin):
     properties = admin.get_namespace_properties()
-    assert properties.name and properties.messaging_sku == "Standard"
+    assert properties.name and properties.messaging_sku == "Premium"
     assert properties.namespace_type == "Messaging"
     assert properties.created_at_utc <= datetime.datetime.now(datetime.timezone.utc)
 

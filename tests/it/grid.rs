@@ -33,6 +33,7 @@ use everpost::model::export::ExportRules;
 use everpost::model::lease::QueueRef;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
+use everpost::model::queue::ServiceBusTier;
 use everpost::model::registry::ResourceScope;
 use everpost::model::retention::RetentionRules;
 use everpost::model::subscription::SubscriptionId;
@@ -269,6 +270,7 @@ impl Grid {
             time_scale: TimeScale::REAL,
             public_url: "http://everpost.test".to_owned(),
             public_url_is_set: true,
+            service_bus_tier: ServiceBusTier::default(),
             message_bytes_max: 1_048_576,
             event_bytes_max: limits::EVENT_BYTES_MAX,
             egress: EgressPolicy::default(),

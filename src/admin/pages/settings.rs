@@ -17,7 +17,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Storage and retention", &["storage.", "retention.", "dead_letter.", "backup.", "master_key"]),
     ("Access", &["admin.", "sign_in.", "oidc.", "management.", "metrics."]),
     ("Log", &["log.", "tracing."]),
-    ("Azure compatibility", &["azure."]),
+    ("Azure compatibility", &["azure.", "service_bus."]),
     ("Testing", &["time_scale"]),
 ];
 

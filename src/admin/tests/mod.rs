@@ -65,6 +65,7 @@ use crate::model::limits::{
 };
 use crate::model::own_host::{OwnHost, OwnHosts};
 use crate::model::probation::ProbationRules;
+use crate::model::queue::ServiceBusTier;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
 use crate::outbound::egress::{Denied, EgressPolicy};
@@ -151,6 +152,7 @@ impl Appliance {
             time_scale: TimeScale::REAL,
             public_url: public_url.to_owned(),
             public_url_is_set: true,
+            service_bus_tier: ServiceBusTier::default(),
             message_bytes_max: 1_048_576,
             event_bytes_max: EVENT_BYTES_MAX,
             egress,

@@ -7,16 +7,17 @@ use serde_json::{Value, json};
 
 use super::person::Shown;
 use super::{Appliance, Person};
-use crate::broker::{Put, ReceiveRequest};
+use crate::broker::{BrokerOptions, Put, ReceiveRequest};
 use crate::model::audit::{Actor, Caller};
 use crate::model::lease::{Disposition, LockChange, LockOf, QueueRef};
 use crate::model::name::{AccessRuleName, TopicName};
+use crate::model::queue::ServiceBusTier;
 use crate::model::session::SessionSelection;
 use crate::model::shared_access::Rights;
 use crate::model::subscription::EventSubscription;
 use crate::store::LockSelection;
 use crate::store::accounts::Role;
-use crate::wire::resource::parse_queue;
+use crate::wire::resource::{parse_queue, parse_service_bus_topic};
 
 const JOBS: &str = "/admin/queues/jobs";
 const SEND: &str = "/admin/queues/jobs/send";
@@ -163,6 +164,36 @@ async fn a_queue_is_created_changed_and_deleted() {
         "href=\"/admin/queues/graves\"",
     ]);
     assert_eq!(ann.open(JOBS).await.status, StatusCode::NOT_FOUND);
+}
+
+/// The form has no size of messages, so what was kept for the other tier is no fault of it.
+#[tokio::test(start_paused = true)]
+async fn what_has_a_size_of_another_tier_can_be_changed() {
+    let large = json!({ "maxMessageSizeInKilobytes": 2_048 });
+    let (appliance, mut ann) = with_queue(large.clone()).await;
+    let by = &Caller::command_line(appliance.clock.now());
+    let name = TopicName::custom("news").expect("a name");
+    let topic = parse_service_bus_topic(&json!({ "properties": large })).expect("a topic");
+    let put = appliance
+        .broker
+        .put_service_bus_topic(by, name, topic, Put::Create);
+    put.await.expect("a topic");
+    let options = BrokerOptions {
+        service_bus_tier: ServiceBusTier::Standard,
+        ..BrokerOptions::clone(&appliance.broker.options())
+    };
+    appliance.broker.set_options(options).expect("settings");
+    for (edit, expected) in [
+        ("/admin/queues/jobs/edit", "Queue jobs has been changed."),
+        (
+            "/admin/service-bus-topics/news/edit",
+            "Topic news has been changed.",
+        ),
+    ] {
+        ann.open(edit).await;
+        let page = ann.send_filled(edit, &[("maxSizeInMegabytes", "5")]).await;
+        page.expect(&[expected]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

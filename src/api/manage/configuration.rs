@@ -23,7 +23,10 @@ use crate::model::name::{
     RuleName, SubscriptionName, TopicName, above,
 };
 use crate::model::provisioned::Provisioned;
-use crate::model::queue::{EntityReference, FORWARD_PROPERTY, MessageSubscription, ReceiveRules};
+use crate::model::queue::{
+    EntityReference, EntityUpkeep, FORWARD_PROPERTY, MESSAGE_KILOBYTES, MessageSubscription,
+    ReceiveRules,
+};
 use crate::model::registry::{Registry, SubscriptionKind, TopicEntry};
 use crate::model::topic::TopicKind;
 use crate::wire::resource::configuration::{self, Definition, KINDS};
@@ -426,13 +429,16 @@ impl Planner<'_> {
                 let before = known
                     .as_ref()
                     .map(|known| &known.subscription.pull.receiving);
-                self.check_forwards(&name, before, &definition.subscription.pull.receiving)?;
+                let pull = &definition.subscription.pull;
+                self.check_size(&pull.upkeep)?;
+                self.check_forwards(&name, before, &pull.receiving)?;
                 check_fixed(known.and_then(|known| known.fixed_change(&definition)))?;
                 Definition::queue(&definition)
             }
             TargetKind::ServiceBusTopic => {
                 let name = self.free_name(target)?;
                 let definition = resource::parse_service_bus_topic(object)?;
+                self.check_size(&definition.upkeep)?;
                 let known = self.registry.topic(&name);
                 let known = known.and_then(|known| known.topic.kind.service_bus());
                 check_fixed(known.and_then(|known| known.fixed_change(&definition)))?;
@@ -488,6 +494,14 @@ impl Planner<'_> {
                 Definition::user(&user.role, user.disabled)
             }
         })
+    }
+
+    /// Rejects a size of messages that the tier of Service Bus does not have.
+    fn check_size(&self, upkeep: &EntityUpkeep) -> Result<(), InvalidResource> {
+        let tier = self.state.broker.options().service_bus_tier;
+        let path = format!("properties.{MESSAGE_KILOBYTES}");
+        let checked = upkeep.check_size(tier);
+        checked.map_err(|fault| InvalidResource::of(&path, fault.to_string()))
     }
 
     fn topic(&mut self, target: &Target, object: &Value) -> Result<TopicKind, InvalidResource> {

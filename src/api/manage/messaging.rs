@@ -231,12 +231,16 @@ pub(in crate::api) async fn show(
         }
     }
     let mut scheduled = scheduled.into_iter();
+    let tier = state.broker.options().service_bus_tier;
     let mut next = |own: &EventSubscription| {
         let bytes = state.broker.queue_bytes(&[own.id, own.id.transfers()]);
         counts.next().unwrap_or_default().told(bytes)
     };
     let shown = found.iter().filter_map(|each| match each {
-        Found::Queue((topic, own)) => resource::render_queue(topic, own, next(own)),
+        Found::Queue((topic, own)) => {
+            let queue = resource::render_queue(topic, own, next(own));
+            queue.map(|queue| resource::in_tier(queue, tier))
+        }
         Found::Topic(topic) => {
             let bytes = state.broker.queue_bytes(&topic.measured);
             match &topic.topic.kind {
@@ -247,7 +251,7 @@ pub(in crate::api) async fn show(
                         ..QueueCounts::default()
                     };
                     let topic = resource::render_service_bus_topic(topic, definition, counts);
-                    Some(topic)
+                    Some(resource::in_tier(topic, tier))
                 }
                 TopicKind::Custom(_)
                 | TopicKind::Namespace { .. }

@@ -537,9 +537,11 @@ impl Call<'_> {
     }
 
     fn namespace(&self) -> Response {
-        let registry = self.state.broker.registry();
+        let broker = &self.state.broker;
+        let registry = broker.registry();
         let created = registry.topics().map(|topic| topic.topic.created_at).min();
-        let entry = self.source().namespace(created.unwrap_or(self.by.at));
+        let tier = broker.options().service_bus_tier;
+        let entry = self.source().namespace(created.unwrap_or(self.by.at), tier);
         ([(header::CONTENT_TYPE, ATOM_XML)], entry.to_string()).into_response()
     }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Door, TOKEN};
 use crate::model::access::Secret;
+use crate::model::queue::ServiceBusTier;
 use crate::model::shared_access::ROOT_RULE;
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::service_bus::entity::EntityAddress;
@@ -341,6 +342,75 @@ async fn a_size_of_messages_needs_a_version_that_has_it() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn the_standard_tier_has_one_size_of_messages() {
+    let door = Door::new().await;
+    let size = "MaxMessageSizeInKilobytes";
+    let large = json!({ "maxMessageSizeInKilobytes": 2_048 });
+    let rejected = "'MaxMessageSizeInKilobytes' cannot be set: the Standard tier";
+    let sku = async || {
+        let namespace = door.administer(Method::GET, "/$namespaceinfo", "").await;
+        namespace.text("content/NamespaceInfo/MessagingSKU")
+    };
+    assert_eq!(sku().await.as_deref(), Some("Premium"));
+    for (kind, noun, name, below) in [
+        ("Queue", "Queue", "jobs", "/queues"),
+        ("Topic", "ServiceBusTopic", "sales", "/serviceBusTopics"),
+    ] {
+        let (path, resource) = (format!("/{name}"), format!("{below}/{name}"));
+        let of_kind = format!("content/{kind}Description/{size}");
+        let told = async || {
+            let answer = door.administer(Method::GET, &path, "").await;
+            let (_, shown) = door.ask(TOKEN, Method::GET, &resource, json!({})).await;
+            let shown = shown["properties"]["maxMessageSizeInKilobytes"].as_u64();
+            (answer.text(&of_kind).expect("a size"), shown)
+        };
+        door.set_tier(ServiceBusTier::Premium);
+        door.define(&resource, large.clone()).await;
+        assert_eq!(told().await, ("2048".to_owned(), Some(2_048)));
+        door.set_tier(ServiceBusTier::Standard);
+        assert_eq!(told().await, ("256".to_owned(), Some(256)));
+        for (path, element, expected) in [
+            ("new", String::new(), StatusCode::CREATED),
+            ("same", format!("<{size}>256</{size}>"), StatusCode::CREATED),
+            (
+                "large",
+                format!("<{size}>1024</{size}>"),
+                StatusCode::BAD_REQUEST,
+            ),
+        ] {
+            let path = format!("/{path}-{name}");
+            let description = format!("<{kind}Description>{element}</{kind}Description>");
+            let answer = door.administer(Method::PUT, &path, &description).await;
+            assert_eq!(answer.status, expected, "{path}: {}", answer.body);
+            match answer.text("Detail") {
+                None => assert_eq!(answer.text(&of_kind).as_deref(), Some("256"), "{path}"),
+                Some(detail) => assert!(detail.contains(rejected), "{detail}"),
+            }
+        }
+        let body = json!({ "properties": large });
+        let (status, answer) = door.ask(TOKEN, Method::PUT, &resource, body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+        assert!(answer.to_string().contains(rejected), "{answer}");
+        let wanted = json!({ "objects": [{ "kind": noun, "name": name, "properties": large }] });
+        let path = "/everpost/configuration/plan";
+        let (_, plan) = door.ask(TOKEN, Method::POST, path, wanted).await;
+        let fault = &plan["faults"][0];
+        assert_eq!(
+            fault["path"], "properties.maxMessageSizeInKilobytes",
+            "{plan}"
+        );
+        door.set_tier(ServiceBusTier::Premium);
+        assert_eq!(
+            told().await,
+            ("2048".to_owned(), Some(2_048)),
+            "it was kept"
+        );
+        door.set_tier(ServiceBusTier::Standard);
+    }
+    assert_eq!(sku().await.as_deref(), Some("Standard"));
 }
 
 #[tokio::test]

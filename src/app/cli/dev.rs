@@ -48,6 +48,9 @@ pub(super) struct DevArgs {
     /// How many times faster than real the waits between attempts pass
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     time_scale: String,
+    /// Tier of Azure Service Bus whose limits hold: premium or standard
+    #[arg(long, value_name = "TIER", default_value = "premium")]
+    service_bus_tier: String,
     /// How much is logged: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     log_level: String,
@@ -97,6 +100,7 @@ impl DevArgs {
         flags.set("data_dir", data_dir.display().to_string());
         flags.set("listen", SocketAddr::new(self.listen.ip(), 0).to_string());
         flags.set("time_scale", &self.time_scale);
+        flags.set("service_bus.tier", &self.service_bus_tier);
         flags.set("egress.allow", "127.0.0.0/8");
         flags.set("log.level", &self.log_level);
         flags.set("shutdown.drain_s", DRAIN_S.to_string());

@@ -443,7 +443,7 @@ mod tests {
             restore backups/b --data-dir new --dry-run
             salvage new --data-dir d
             upgrade-check --data-dir d
-            dev --listen 127.0.0.1:0 --time-scale 10
+            dev --listen 127.0.0.1:0 --time-scale 10 --service-bus-tier standard
             assert delivered --topic orders --type T --count 3 --within 5s
             config check --listen 1.1.1.1:1 --egress-allow 10.0.0.0/8
             config show --origin --metrics-public

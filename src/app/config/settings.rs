@@ -24,6 +24,7 @@ use crate::model::export::WhenUnavailable;
 use crate::model::limits::{EXPORT_DELAY_S_MAX, PROBATION_LONGEST_S_MAX, RETENTION_HOURS_MAX};
 use crate::model::own_host::OwnHost;
 use crate::model::probation::ProbationMode;
+use crate::model::queue::ServiceBusTier;
 use crate::model::setting::SettingKind::{List, Number, Switch, Text};
 use crate::model::setting::Settings;
 use crate::store::MasterKeys;
@@ -151,6 +152,10 @@ settings! {
     list azure_resource_group: Vec<String> = "azure.resource_group", "Resource groups", List("NAME"), "everpost", resource_group,
         "Azure resource group in the resource ids that clients and receivers see. Further ones are known in \
          paths too.";
+    value service_bus_tier: ServiceBusTier = "service_bus.tier", "Service Bus tier", Text("premium|standard"), "premium",
+        word(&[("premium", ServiceBusTier::Premium), ("standard", ServiceBusTier::Standard)]),
+        "Tier of Azure Service Bus whose limits hold: with \"premium\" each queue and topic says how large messages may be, \
+         with \"standard\" they have up to 256 KB everywhere.";
     value webhook_origin: String = "webhook.origin", "CloudEvents origin", Text("HOST"), "eventgrid.azure.net", host_name,
         "Host name that the appliance sends as its origin to receivers of CloudEvents.";
     #[live]

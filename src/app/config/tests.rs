@@ -12,6 +12,7 @@ use super::*;
 use crate::base::TimeScale;
 use crate::model::limits;
 use crate::model::probation::ProbationRules;
+use crate::model::queue::ServiceBusTier;
 use crate::model::retention::RetentionRules;
 
 #[derive(Parser)]
@@ -88,6 +89,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config.probation_failures, probation.failures);
     assert_eq!(config.probation_longest, probation.longest);
     assert_eq!(config.probation_mode, probation.mode);
+    assert_eq!(config.service_bus_tier, ServiceBusTier::default());
     let retention = RetentionRules::default();
     assert_eq!(config.retention_delivered, retention.delivered);
     assert_eq!(config.retention_dead_letters, retention.dead_letters);
@@ -374,6 +376,7 @@ fn values_are_checked() {
     reject("AZURE_SUBSCRIPTION_ID=1234", "not a UUID");
     reject("AZURE_RESOURCE_GROUP=a/b", "up to 90 letters");
     reject("AZURE_RESOURCE_GROUP=group.", "no period last");
+    reject("SERVICE_BUS_TIER=Basic", "\"premium\" or \"standard\"");
     reject("WEBHOOK_ORIGIN=https://x", "not a host name");
     reject("DELIVERY_IN_FLIGHT_MAX=-1", "from 0 to 10000");
     reject("DELIVERY_RESPONSE_DEADLINE_S=30s", "from 1 to 600");

@@ -28,7 +28,7 @@ use crate::model::limits::{
 };
 use crate::model::name::{AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
-use crate::model::queue::FORWARD_PROPERTY;
+use crate::model::queue::{FORWARD_PROPERTY, SizeNotInTier};
 use crate::model::registry::{Registry, SubscriptionKind, TopicEntry};
 use crate::model::retry::DeliveryProfile;
 use crate::model::signing::TooManySecrets;
@@ -160,6 +160,8 @@ pub enum ManageError {
     )]
     TooManySubscriptions(TopicName),
     #[error(transparent)]
+    SizeNotInTier(#[from] SizeNotInTier),
+    #[error(transparent)]
     TooManySecrets(#[from] TooManySecrets),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -213,6 +215,7 @@ impl ManageError {
             | Self::DeliveryModeFixed(_)
             | Self::InputSchemaFixed
             | Self::PropertyFixed { .. }
+            | Self::SizeNotInTier(_)
             | Self::NoForwardTarget { .. }
             | Self::NoDestination(_)
             | Self::ForwardInstead(_)

@@ -99,7 +99,9 @@ impl Broker {
         let known = found.map_or(&name, |topic| &topic.topic.name);
         let target = TargetKind::Queue.named(known);
         put.check(found.is_some(), &target, missing)?;
-        check_targets(&registry, &name, &definition.subscription.pull.receiving)?;
+        let pull = &definition.subscription.pull;
+        pull.upkeep.check_size(self.options().service_bus_tier)?;
+        check_targets(&registry, &name, &pull.receiving)?;
         let change = match found {
             None => {
                 check_path(&registry, name.as_str())?;

@@ -59,6 +59,8 @@ impl Broker {
         let known = found.map_or(&name, |entry| &entry.topic.name);
         let target = Target::service_bus_topic(known);
         put.check(found.is_some(), &target, missing)?;
+        let tier = self.options().service_bus_tier;
+        definition.upkeep.check_size(tier)?;
         let change = match found {
             None => {
                 check_path(&registry, name.as_str())?;

@@ -227,9 +227,11 @@ impl Broker {
 
     /// Returns the bytes that a message to a queue or a topic, or a batch of them, may have.
     pub fn message_bytes_max(&self, topic: &TopicEntry) -> u64 {
-        let appliance_max = self.options().message_bytes_max;
-        let upkeep = topic.upkeep();
-        upkeep.map_or(MESSAGE_BYTES_MAX, |it| it.message_bytes_max(appliance_max))
+        let options = self.options();
+        let (tier, appliance_max) = (options.service_bus_tier, options.message_bytes_max);
+        topic.upkeep().map_or(MESSAGE_BYTES_MAX, |upkeep| {
+            upkeep.message_bytes_max(tier, appliance_max)
+        })
     }
 
     /// Bytes of the messages, dead letters among them, of these queues and subscriptions of messages together.

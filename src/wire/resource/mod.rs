@@ -81,7 +81,7 @@ pub use namespace::{
     whole_namespace,
 };
 pub use namespace_topic::parse_namespace_topic;
-pub use queue::{parse_queue, queue_document, render_queue};
+pub use queue::{in_tier, parse_queue, queue_document, render_queue};
 pub use reader::Fault;
 pub(crate) use reader::{places, schema_of};
 pub use replay::{

@@ -23,7 +23,8 @@ use crate::model::limits::{
     QUEUE_MEGABYTES_MAX, USER_METADATA_MAX,
 };
 use crate::model::queue::{
-    EntityUpkeep, MessageSubscription, QueueCounts, QueueDefinition, ReceiveRules, SendRules,
+    EntityUpkeep, MESSAGE_KILOBYTES, MessageSubscription, QueueCounts, QueueDefinition,
+    ReceiveRules, STANDARD_KILOBYTES, SendRules, ServiceBusTier,
 };
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
@@ -96,7 +97,8 @@ pub(super) struct InertProperties {
     #[schemars(length(max = USER_METADATA_MAX))]
     user_metadata: Option<String>,
     /// 1,024 to 102,400, or 256. A message, or a batch of them, has up to so many kilobytes, and never more than the setting
-    /// `publish.bytes_max` and 1 MiB allow, whichever is more; 1,024 if it is left out.
+    /// `publish.bytes_max` and 1 MiB allow, whichever is more; 1,024 if it is left out. Where the setting `service_bus.tier` is
+    /// `standard`, it is 256 and cannot be another.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_message_size_in_kilobytes: Option<u32>,
     /// Kept and shown, without effect.
@@ -200,19 +202,18 @@ const PARTITIONS: u32 = 16;
 /// The largest size that can be meant as that of a partition.
 const PARTITION_MEGABYTES_MAX: u64 = 5_120;
 
-/// Kilobytes that a message may have in Azure, if the namespace is a premium one, and what a standard one says.
+/// Kilobytes that a message may have in Azure, if the namespace is a premium one.
 const PREMIUM_KILOBYTES: RangeInclusive<u64> = 1_024..=102_400;
-const STANDARD_KILOBYTES: u64 = 256;
 
 /// What Azure makes of a partitioned queue or topic, and what it takes as a size of messages.
 pub(super) fn judge(it: &mut Judged<'_>) {
     let number = |name| it.object.get(name).and_then(Value::as_u64);
-    let kilobytes = number("maxMessageSizeInKilobytes");
+    let kilobytes = number(MESSAGE_KILOBYTES);
     let megabytes = number("maxSizeInMegabytes").unwrap_or(u64::from(QUEUE_MEGABYTES));
     if kilobytes.is_some_and(|it| it != STANDARD_KILOBYTES && !PREMIUM_KILOBYTES.contains(&it)) {
         let (least, most) = (PREMIUM_KILOBYTES.start(), PREMIUM_KILOBYTES.end());
         it.fault(
-            "maxMessageSizeInKilobytes",
+            MESSAGE_KILOBYTES,
             format!(
                 "the value for 'MaxMessageSizeInKilobytes' must be between {least} and {most}, \
                  or {STANDARD_KILOBYTES} as in Azure's standard tier"
@@ -374,6 +375,15 @@ pub fn render_queue(
         schema_of::<QueueProperties>(),
     );
     Some(as_written::resource(whole, own, schema, AnswerScope::All))
+}
+
+/// Says in an answer that shows a queue, or a topic of Service Bus, the size that its messages may have in a tier where it
+/// has no say in that.
+pub fn in_tier(mut shown: Value, tier: ServiceBusTier) -> Value {
+    if let Some(kilobytes) = tier.message_kilobytes() {
+        shown["properties"][MESSAGE_KILOBYTES] = kilobytes.into();
+    }
+    shown
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::entity::EntityAddress;
 use super::xml::{Element, NoXml};
 use crate::base::Timestamp;
 use crate::model::lease::SubQueue;
+use crate::model::queue::ServiceBusTier;
 
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 
@@ -240,13 +241,13 @@ impl Source<'_> {
         self.entry_with(id, subject.name(), description)
     }
 
-    /// The entry of the namespace, which was created then.
-    pub fn namespace(&self, created_at: Timestamp) -> Element {
+    /// Returns the entry of the namespace, which was created then.
+    pub fn namespace(&self, created_at: Timestamp, tier: ServiceBusTier) -> Element {
         let created = created_at.to_azure();
         let name = self.host.split(['.', ':']).next().unwrap_or(self.host);
         let properties = [
             ("CreatedTime", created.as_str()),
-            ("MessagingSKU", "Standard"),
+            ("MessagingSKU", tier.name()),
             ("ModifiedTime", &created),
             ("Name", name),
             ("NamespaceType", "Messaging"),

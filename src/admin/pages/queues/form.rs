@@ -99,7 +99,7 @@ impl Sheet<Queue> for QueueForm {
         // The form does not have what cannot be changed.
         let pull = &call.of.definition.pull;
         let mut fixed = json!({ "requiresSession": pull.receiving.has_sessions });
-        for (name, text) in &pull.upkeep.inert {
+        for (name, text) in pull.upkeep.inert_in(call.broker.options().service_bus_tier) {
             fixed[name] = serde_json::from_str(text).unwrap_or_default();
         }
         let said = (Put::Update, "has been changed.");

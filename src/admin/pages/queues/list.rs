@@ -34,6 +34,7 @@ pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageRe
 /// Those that match, each on a line as the management API shows it.
 pub(crate) async fn export(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
     let found = filter.matching(queues(&call), key);
+    let tier = call.broker.options().service_bus_tier;
     let mut lines = Vec::new();
     for queues in found.chunks(ROWS) {
         let counts = counts(&call, queues).await?;
@@ -41,7 +42,7 @@ pub(crate) async fn export(Query(filter): Query<NameFilter>, call: Call) -> Page
         lines.extend(documents.flat_map(|(queue, counts)| {
             let id = queue.subscription.id;
             let bytes = call.broker.queue_bytes(&[id, id.transfers()]);
-            line(&queue.document(counts, bytes))
+            line(&queue.document(counts, bytes, tier))
         }));
     }
     Ok(file("queues.ndjson", NDJSON, lines))

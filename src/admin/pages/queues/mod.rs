@@ -11,7 +11,7 @@ pub(crate) use {form::*, list::*, message::*, send::*, show::*};
 
 use crate::admin::pages::topics::{MESSAGES, losing};
 use crate::admin::pages::*;
-use crate::model::queue::{MessageSubscription, QueueDefinition};
+use crate::model::queue::{MessageSubscription, QueueDefinition, ServiceBusTier};
 
 const LIST: &str = "/admin/queues";
 
@@ -77,9 +77,9 @@ impl Queue {
     }
 
     /// As the management API shows it.
-    fn document(&self, counts: &MessageCounts, bytes: u64) -> Value {
+    fn document(&self, counts: &MessageCounts, bytes: u64, tier: ServiceBusTier) -> Value {
         let shown = resource::render_queue(&self.topic, &self.subscription, counts.told(bytes));
-        shown.unwrap_or_default()
+        shown.map_or(Value::Null, |shown| resource::in_tier(shown, tier))
     }
 }
 

@@ -137,7 +137,8 @@ impl Sheet<BusTopic> for BusTopicForm {
         let current = call.of.definition()?;
         let detects = current.sending.detects_duplicates;
         let mut fixed = json!({ "requiresDuplicateDetection": detects });
-        for (name, text) in &current.upkeep.inert {
+        let tier = call.broker.options().service_bus_tier;
+        for (name, text) in current.upkeep.inert_in(tier) {
             fixed[name] = serde_json::from_str(text).unwrap_or_default();
         }
         if !detects {

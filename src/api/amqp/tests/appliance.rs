@@ -23,6 +23,7 @@ use crate::broker::{MessagingEntity, MessagingError};
 use crate::model::access::Secret;
 use crate::model::audit::Actor;
 use crate::model::name::TopicName;
+use crate::model::queue::ServiceBusTier;
 use crate::model::shared_access::ROOT_RULE;
 use crate::store::accounts::Role as UserRole;
 use crate::store::views::DeadLetterQuery;
@@ -812,6 +813,29 @@ async fn what_is_sent_by_way_of_a_queue_is_no_larger_than_both_take() {
             panic!("an attach");
         };
         assert_eq!(answer.max_message_size, Some(256 * 1_024), "{via} {to}");
+    }
+}
+
+#[tokio::test]
+async fn the_standard_tier_has_small_messages_whatever_a_queue_or_topic_says() {
+    let door = Door::new().await;
+    let large = json!({ "maxMessageSizeInKilobytes": 2_048 });
+    door.define("/queues/jobs", large.clone()).await;
+    door.define("/serviceBusTopics/sales", large).await;
+    door.define("/queues/usual", json!({})).await;
+    for (tier, expected) in [
+        (ServiceBusTier::Premium, 1_024 * 1_024),
+        (ServiceBusTier::Standard, 256 * 1_024),
+    ] {
+        door.set_tier(tier);
+        let mut client = authorized(&door).await;
+        for (handle, address) in (0..).zip(["jobs", "sales", "usual"]) {
+            client.attach_at(handle, Role::Sender, address).await;
+            let Performative::Attach(answer) = client.answer().await else {
+                panic!("an attach");
+            };
+            assert_eq!(answer.max_message_size, Some(expected), "{address}");
+        }
     }
 }
 
