@@ -185,6 +185,11 @@ async fn what_is_deleted_keeps_its_row_as_long_as_something_names_it() {
     };
     grid.broker.retain().await.expect("a round");
     expect("billing audit idle", "orders empty");
+    let defined = "SELECT count(*) FROM event_subscription WHERE definition <> '{}'";
+    let defined: i64 = database
+        .query_row(defined, [], |row| row.get(0))
+        .expect("a count");
+    assert_eq!(defined, 0);
     retain_after(&grid, HOUR * 2).await;
     expect("billing audit", "orders");
     assert_eq!(left(&grid).await, "e1");

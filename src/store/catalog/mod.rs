@@ -360,7 +360,7 @@ pub(super) fn save(
 }
 
 /// Deletes the event subscriptions that are there and that the condition is true of, for an id. Their rows stay until
-/// nothing names them any more.
+/// nothing names them any more, without their definitions: these have secrets, and may be far larger than what names them.
 fn delete_subscriptions(
     tx: &Connection,
     (condition, of): (&str, i64),
@@ -375,7 +375,8 @@ fn delete_subscriptions(
     );
     tx.run(&rules, [of])?;
     let delete = format!(
-        "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 WHERE {condition}"
+        "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3, definition = '{{}}' \
+         WHERE {condition}"
     );
     let is_kept = pending == OnDelete::DeadLetter;
     tx.run(&delete, params![of, now, is_kept])?;
