@@ -41,6 +41,8 @@ pub(in crate::store) enum Whose {
     /// Those who sign in.
     Accounts,
     Inspectors,
+    /// Messages of all queues that go on to others.
+    Forwarder,
     Topic(TopicId),
     /// Receivers of a queue or a subscription.
     Queue(SubscriptionId),

@@ -30,6 +30,7 @@ impl QueueTopics {
             Whose::Appliance
             | Whose::Accounts
             | Whose::Inspectors
+            | Whose::Forwarder
             | Whose::Topic(_)
             | Whose::QueuesOf(_)
             | Whose::AnyQueue => whose,

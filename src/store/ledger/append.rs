@@ -254,7 +254,7 @@ impl AppendRequest {
     }
 
     /// Returns about how many rows are stored at once. What is large counts as the rows that take as much.
-    fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         let rows = self.events.iter().map(|(event, targets)| {
             let bytes = usize::try_from(event.data_bytes()).unwrap_or(usize::MAX);
             1 + targets.len() + rows_of(bytes)

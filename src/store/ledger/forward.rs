@@ -15,7 +15,7 @@ use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::StoreError;
-use crate::store::ledger::append::{AppendRequest, Stored, append, lane_of, seal};
+use crate::store::ledger::append::{AppendRequest, Stored, append, seal};
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::settle::{Settled, SettlementRecord, remove, settle};
 use crate::store::row;
@@ -96,11 +96,13 @@ pub struct ForwardRequest {
 }
 
 impl ForwardRequest {
-    /// Returns the lane in which it takes turns with what is sent to where the messages go.
+    /// Returns the lane of the forwarder, which moves messages of one queue after the other: none waits behind all that is sent
+    /// to where those of another queue go.
     pub(super) fn lane(&self) -> Lane {
         let onward = self.moves.iter().filter_map(|(_, to)| to.as_ref().ok());
-        let whose = Whose::Queue(self.from.subscription);
-        lane_of(onward, self.moves.len(), whose)
+        let rows = self.moves.len() + onward.map(AppendRequest::rows).sum::<usize>();
+        let whose = Whose::Forwarder;
+        Lane::Other { whose, rows }
     }
 }
 
@@ -282,5 +284,33 @@ impl Message {
         };
         let merged = merged.map_err(|error| row::unreadable("map of properties", error))?;
         Ok(Some(merged))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::EventKey;
+    use crate::model::subscription::SubscriptionId;
+
+    #[test]
+    fn what_goes_on_waits_behind_nothing_that_is_sent() {
+        let at = Timestamp::from_ms(0);
+        let delivery = Delivery {
+            id: DeliveryId(1),
+            number: 1,
+            event: EventKey(1),
+            attempts: 0,
+            published_at: at,
+            first_attempt_at: None,
+            batch_max: None,
+        };
+        let request = ForwardRequest {
+            from: QueueRef::pending(SubscriptionId(1)),
+            moves: vec![(delivery, Err(DeadLetterReason::ForwardTargetMissing))],
+            now: at,
+        };
+        let whose = Whose::Forwarder;
+        assert_eq!(request.lane(), Lane::Other { whose, rows: 1 });
     }
 }
