@@ -76,7 +76,8 @@ impl<K: Clone + Eq + Hash> Places<K> {
         place.expect("any number may wait")
     }
 
-    /// Waits for a place as [`Places::take`] does, unless so many wait already that the next one has to come back.
+    /// Waits for a place as [`Places::take`] does, unless so many wait already that somebody has to come back: the last one of the
+    /// key of which most wait.
     pub async fn take_within(&self, most: WaitingMax, key: K) -> Option<TakenPlace<K>> {
         self.line_up(most, key.clone(), key).await
     }
@@ -89,14 +90,17 @@ impl<K: Clone + Eq + Hash> Places<K> {
                 return Some(TakenPlace(self.clone()));
             }
             let waiting = &mut held.waiting;
-            if waiting.waiting(&key) >= most.by_key || waiting.len() >= most.in_all {
+            if waiting.waiting(&key) >= most.by_key {
                 return None;
+            }
+            if waiting.len() >= most.in_all {
+                drop(waiting.pop_last_beyond(&key)?); // it has to come back in place of this one
             }
             let (sender, next) = oneshot::channel();
             waiting.push_in(group, key, sender);
             next
         };
-        Some(next.await.expect("whoever waits is told"))
+        next.await.ok()
     }
 
     /// How many wait by this key.
@@ -170,9 +174,13 @@ mod tests {
         }
         assert!(take("busy").await.is_none(), "two of this key wait");
         assert!(poll!(&mut waiting[2]).is_pending());
-        assert!(take("late").await.is_none(), "three wait");
+        let mut late = take("late");
+        assert!(poll!(&mut late).is_pending());
+        let [first, second, _quiet] = &mut waiting;
+        assert!(second.await.is_none(), "two of its key waited");
+        assert!(take("later").await.is_none(), "one waits of each key");
         drop(held);
-        assert!(poll!(&mut waiting[0]).is_ready());
-        assert!(poll!(take("late")).is_pending(), "there is room again");
+        assert!(poll!(first).is_ready());
+        assert!(poll!(take("later")).is_pending(), "there is room again");
     }
 }

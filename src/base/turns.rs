@@ -82,6 +82,17 @@ impl<K: Clone + Eq + Hash, T> Turns<K, T> {
         item
     }
 
+    /// Takes what is last of the key of which most waits, if that is at least two more than wait of `key`.
+    pub fn pop_last_beyond(&mut self, key: &K) -> Option<T> {
+        let own = self.waiting(key);
+        let most = self.by_key.values_mut().max_by_key(|each| each.len())?;
+        if most.len() < own + 2 {
+            return None;
+        }
+        self.len -= 1;
+        most.pop_back()
+    }
+
     /// How much waits of `key`.
     pub fn waiting(&self, key: &K) -> usize {
         self.by_key.get(key).map_or(0, VecDeque::len)
@@ -115,6 +126,20 @@ mod tests {
         assert_eq!(order, [1, 5, 6, 2, 3]);
         assert!(turns.is_empty() && turns.waiting(&'a') == 0);
         assert_eq!((turns.pop_if(|_| true), turns.len()), (None, 0));
+    }
+
+    #[test]
+    fn the_last_one_of_whoever_has_most_makes_room() {
+        let mut turns = Turns::default();
+        for (key, item) in [('a', 1), ('b', 2), ('a', 3), ('a', 4)] {
+            turns.push(key, item);
+        }
+        assert_eq!(turns.pop_last_beyond(&'b'), Some(4));
+        assert_eq!(turns.pop_last_beyond(&'b'), None, "two and one");
+        assert_eq!(turns.pop_last_beyond(&'c'), Some(3));
+        assert_eq!(turns.pop_last_beyond(&'c'), None, "one and none");
+        let order: Vec<_> = std::iter::from_fn(|| turns.pop()).collect();
+        assert_eq!((order, turns.len()), (vec![1, 2], 0));
     }
 
     #[test]
