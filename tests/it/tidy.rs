@@ -192,7 +192,8 @@ fn lines_that_clients_can_cause_are_seldom() {
             continue;
         }
         for level in ["info", "warn", "error"] {
-            let lines = text.split(&format!("tracing::{level}!(")).skip(1);
+            let begin = format!("tracing::{level}!(");
+            let lines = text.split(&begin).skip(1);
             let lines = lines.filter_map(|line| line.split(");").next());
             let often = lines.filter(|line| !line.contains("unlogged"));
             faults.extend(often.map(|line| format!("{path}: use `base::SeldomLine`: {line}")));

@@ -84,13 +84,13 @@ pub(in crate::api) async fn intercept(
 /// Returns whether the place is that of a queue or topic that is not there. Whoever has a key for all learns that when they
 /// send or receive, and is told so here as well, as in Azure.
 fn is_missing(state: &ApiState, place: Option<&Place>) -> bool {
-    let Some(Place::Entity(name)) = place else {
+    let Some(place @ Place::Entity(_)) = place else {
         return false;
     };
-    let registry = state.broker.registry();
-    let found = TopicName::parse(name).ok();
-    let found = found.and_then(|name| registry.topic(&name));
-    !found.is_some_and(|entry| entry.topic.kind.takes_messages())
+    let address = place.address();
+    let entity = address.and_then(|address| state.broker.resolve(&address).ok());
+    let found = entity.and_then(Found::of);
+    !matches!(found, Some(Found::Queue(_) | Found::Topic(_)))
 }
 
 /// By its version, its signature or a path that nothing else has.

@@ -181,6 +181,7 @@ mod tests {
         let args = DevArgs {
             listen: SocketAddr::from(([0, 0, 0, 0], 0)),
             time_scale: "1".to_owned(),
+            service_bus_tier: "premium".to_owned(),
             log_level: "off".to_owned(),
         };
         let error = args.run().expect_err("everybody could reach it");
