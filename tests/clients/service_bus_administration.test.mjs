@@ -171,6 +171,7 @@ if (CONNECTION_STRING === undefined) {
     await admin.updateQueue(await admin.getQueue(from));
     const namespace = await admin.getNamespaceProperties();
     assert.equal(namespace.messagingSku, "Premium");
+    assert.equal(namespace.messagingUnits, 1);
     assert.ok(namespace.name.length > 0);
   });
 }

@@ -245,14 +245,19 @@ impl Source<'_> {
     pub fn namespace(&self, created_at: Timestamp, tier: ServiceBusTier) -> Element {
         let created = created_at.to_azure();
         let name = self.host.split(['.', ':']).next().unwrap_or(self.host);
+        let units = (tier == ServiceBusTier::Premium).then_some("1");
         let properties = [
-            ("CreatedTime", created.as_str()),
-            ("MessagingSKU", tier.name()),
-            ("ModifiedTime", &created),
-            ("Name", name),
-            ("NamespaceType", "Messaging"),
+            ("CreatedTime", Some(created.as_str())),
+            ("MessagingSKU", Some(tier.name())),
+            // The client for JavaScript reads no Premium namespace without it.
+            ("MessagingUnits", units),
+            ("ModifiedTime", Some(&created)),
+            ("Name", Some(name)),
+            ("NamespaceType", Some("Messaging")),
         ];
-        let properties = properties.map(|(name, text)| Element::of_text(name, text));
+        let properties = properties
+            .into_iter()
+            .filter_map(|(name, text)| Some(Element::of_text(name, text?)));
         let info = description::root("NamespaceInfo").with_children(properties);
         self.entry_with(self.asked_id(), name, info)
     }
