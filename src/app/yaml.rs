@@ -2,6 +2,7 @@
 //! has no text in it that looks otherwise than it reads.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -33,8 +34,7 @@ pub(super) fn write(list: &[Value]) -> Result<String, serde_norway::Error> {
         return Ok(plain); // as nearly always
     }
     // Nothing has the writer quote a text, so each has a stand-in, which begins with what stands nowhere else.
-    let mut marks = (0_u64..).map(|number| format!("text{number}x"));
-    let mark = marks.find(|mark| !plain.contains(mark)).unwrap_or_default();
+    let mark = unused_mark(&plain);
     let mut quoted = Vec::new();
     let stand_ins = list.iter().map(|value| veiled(value, &mark, &mut quoted));
     let written = serde_norway::to_string(&stand_ins.collect::<Vec<_>>())?;
@@ -55,6 +55,18 @@ pub(super) fn write(list: &[Value]) -> Result<String, serde_norway::Error> {
 /// Says whether a text has hidden characters in it, but for those that lay it out.
 fn is_hiding(text: &str) -> bool {
     text.contains(|c: char| steers(c) && c != '\n' && c != '\t')
+}
+
+/// A text that is nowhere in `plain`, found in one pass, however many such texts somebody has put there. It is looked for by what
+/// cannot overlap itself.
+fn unused_mark(plain: &str) -> String {
+    let numbers = plain.split("ext").filter_map(|behind| {
+        let (number, _) = behind.split_once('x')?;
+        number.parse().ok()
+    });
+    let used: HashSet<u64> = numbers.collect();
+    let mut marks = (0..).filter(|number| !used.contains(number));
+    format!("text{}x", marks.next().unwrap_or_default())
 }
 
 /// The value with a stand-in for each text with hidden characters, which is quoted. A stand-in is as long as what it stands
@@ -244,6 +256,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_mark_is_nowhere_in_the_text() {
+        for (plain, mark) in [
+            ("", "text0x"),
+            ("text1x text01x textx text-1x", "text0x"),
+            ("text0x texttext1x textext2x text4x", "text3x"),
+            ("text99999999999999999999999x text0", "text0x"),
+        ] {
+            assert_eq!(unused_mark(plain), mark, "{plain}");
+        }
+    }
 
     #[test]
     fn what_is_hidden_is_written_out_and_read_back() {
