@@ -531,6 +531,37 @@ async fn dead_letters_of_a_deleted_subscription_go_with_it_and_by_their_age_from
     grid.leave();
 }
 
+#[tokio::test]
+async fn a_message_that_waits_in_one_subscription_keeps_nothing_of_others() {
+    let hour = Duration::from_secs(3_600);
+    let rules = RetentionRules {
+        delivered: hour,
+        ..RetentionRules::default()
+    };
+    let (grid, _dir) = Grid::keeping(rules).await;
+    put(&grid, "", json!({})).await;
+    put(&grid, "/subscriptions/kept", json!({})).await;
+    let short = json!({ "defaultMessageTimeToLive": "PT1S" });
+    put(&grid, "/subscriptions/short", short).await;
+    send(&grid, vec![message("a", 1, None)]).await;
+    grid.pass(Duration::from_secs(2));
+    grid.broker.end_expired().await.expect("ended");
+    let deliveries = async || {
+        let event = grid.manage(Method::GET, "/everpost/events/1", Value::Null);
+        let event = event.await.json();
+        event["deliveries"].as_array().map(Vec::len)
+    };
+    assert_eq!(deliveries().await, Some(2));
+    grid.broker.retain().await.expect("a round");
+    assert_eq!(deliveries().await, Some(2), "they are kept for an hour");
+    grid.pass(hour * 2);
+    grid.broker.retain().await.expect("a round");
+    assert_eq!(deliveries().await, Some(1));
+    let kept = peek(&grid, queue(&grid, "kept")).await;
+    assert_eq!(kept.len(), 1);
+    grid.leave();
+}
+
 /// The queue `jobs`.
 async fn jobs(grid: &Grid, properties: Value) -> (Arc<TopicEntry>, QueueRef) {
     let body = json!({ "properties": properties });

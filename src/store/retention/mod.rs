@@ -53,10 +53,10 @@ pub struct Pruned {
 
 impl Pruned {
     fn add(&mut self, status: &EventStatus) {
-        self.events += 1;
+        self.events += u64::from(status.bytes.is_some());
         self.deliveries += status.deliveries;
         self.attempts += status.attempts;
-        self.bytes += status.bytes;
+        self.bytes += status.bytes.unwrap_or_default();
     }
 
     fn rows(&self) -> u64 {
@@ -64,15 +64,21 @@ impl Pruned {
     }
 }
 
-/// The rows of an event, and whether it may be pruned.
+/// What may be pruned of an event.
 struct EventStatus {
     deliveries: u64,
     attempts: u64,
-    bytes: u64,
-    is_prunable: bool,
+    /// Bytes of its data, if all of it may go.
+    bytes: Option<u64>,
 }
 
-/// Finds events that may be pruned.
+impl EventStatus {
+    fn is_prunable(&self) -> bool {
+        self.deliveries > 0 || self.bytes.is_some()
+    }
+}
+
+/// Finds events that may be pruned, or ended deliveries of them: an event that waits for one subscription keeps nothing of others.
 pub(super) fn find(
     tx: &Connection,
     request: &PruneRequest,
@@ -87,7 +93,7 @@ pub(super) fn find(
         let (event, received_at) = (row.get(0)?, row.get(1)?);
         if received_at <= cutoff.delivered {
             let status = status(tx, event, cutoff)?;
-            if status.is_prunable && fanned_out.is_none_or(|open| event < open) {
+            if status.is_prunable() && fanned_out.is_none_or(|open| event < open) {
                 events.push(event);
                 found.add(&status);
             }
@@ -110,38 +116,50 @@ pub(super) fn prune(
     tx.ids().store(tx)?;
     for event in events {
         let status = status(tx, event, cutoff)?;
-        if status.is_prunable {
-            let attempts = "DELETE FROM delivery_attempt WHERE delivery_id IN \
-                 (SELECT id FROM delivery WHERE event_id = ?1)";
-            let attempts = tx.run(attempts, [event])? as u64;
-            let deliveries = "SELECT id FROM delivery WHERE event_id = ?1";
-            for id in tx.all(deliveries, [event], |row| Ok(row.get(0)?))? {
-                let delete = || tx.run("DELETE FROM delivery WHERE id = ?1", [id]);
-                counted(tx, id, || Ok::<_, StoreError>(delete()?))?;
-            }
-            tx.run("DELETE FROM event WHERE id = ?1", [event])?;
-            pruned.add(&EventStatus { attempts, ..status });
+        let mut attempts = 0;
+        let until = dead_letters_until(cutoff);
+        let ended = params![event, until, cutoff.delivered, status.bytes.is_some()];
+        for id in tx.all(ENDED, ended, |row| Ok(row.get(0)?))? {
+            let delete = "DELETE FROM delivery_attempt WHERE delivery_id = ?1";
+            attempts += tx.run(delete, [id])? as u64;
+            let delete = || tx.run("DELETE FROM delivery WHERE id = ?1", [id]);
+            counted(tx, id, || Ok::<_, StoreError>(delete()?))?;
         }
+        if status.bytes.is_some() {
+            tx.run("DELETE FROM event WHERE id = ?1", [event])?;
+        }
+        pruned.add(&EventStatus { attempts, ..status });
     }
     Ok(pruned)
 }
 
-const STATUS: &str = "SELECT count(*), coalesce(sum(attempts), 0), coalesce(max(ended_at IS NULL \
-         OR ended_at > CASE state WHEN 'DeadLettered' THEN ?2 ELSE ?3 END), 0), \
-     coalesce((SELECT octet_length(data) FROM event WHERE id = ?1), 0) \
-     FROM delivery WHERE event_id = ?1";
+/// Counts what may go of an event: all of it, or only what has ended of the subscriptions of a Service Bus topic. Their sizes count
+/// what waits there alone.
+const STATUS: &str = "WITH own AS (SELECT attempts, bytes IS NOT NULL AS is_message, \
+         coalesce(ended_at <= CASE state WHEN 'DeadLettered' THEN ?2 ELSE ?3 END, 0) AS has_ended \
+         FROM delivery WHERE event_id = ?1), \
+     event_itself AS (SELECT coalesce(min(has_ended), 1) AS is_whole FROM own) \
+     SELECT count(has_ended), coalesce(sum(attempts), 0), CASE WHEN is_whole THEN \
+         coalesce((SELECT octet_length(data) FROM event WHERE id = ?1), 0) END \
+     FROM event_itself LEFT JOIN own ON has_ended AND (is_whole OR is_message)";
+
+/// The deliveries that `STATUS` counts. `?4` says whether all of the event may go.
+const ENDED: &str = "SELECT id FROM delivery WHERE event_id = ?1 \
+     AND ended_at <= CASE state WHEN 'DeadLettered' THEN ?2 ELSE ?3 END AND (?4 OR bytes IS NOT NULL)";
 
 fn status(tx: &Connection, event: EventKey, cutoff: Cutoff) -> Result<EventStatus, StoreError> {
-    let dead_letters = cutoff.dead_letters.map_or(i64::MIN, Timestamp::as_ms);
     let read = |row: &Row<'_>| {
         Ok(EventStatus {
             deliveries: row.get(0)?,
             attempts: row.get(1)?,
-            bytes: row.get(3)?,
-            is_prunable: !row.get::<_, bool>(2)?,
+            bytes: row.get(2)?,
         })
     };
-    let values = params![event, dead_letters, cutoff.delivered];
+    let values = params![event, dead_letters_until(cutoff), cutoff.delivered];
     let status = tx.first(STATUS, values, read)?;
     Ok(status.expect("a query that counts has one row"))
+}
+
+fn dead_letters_until(cutoff: Cutoff) -> i64 {
+    cutoff.dead_letters.map_or(i64::MIN, Timestamp::as_ms)
 }
