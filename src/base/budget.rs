@@ -66,6 +66,12 @@ struct Largest {
 #[derive(Clone, Debug)]
 pub struct MemoryGroup(Arc<AtomicUsize>);
 
+impl MemoryGroup {
+    fn taken(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// The groups of one account: nothing is allocated for them, since each publish request has an account.
 pub type GroupsOfAccount = [Option<MemoryGroup>; 2];
 
@@ -81,6 +87,8 @@ pub struct MemoryAccount(Arc<AccountState>);
 struct AccountState {
     total: Arc<BudgetState>,
     groups: GroupsOfAccount,
+    /// A part of the first group, such as what one address has of a topic.
+    part: Option<MemoryGroup>,
     bytes_max: usize,
     taken: AtomicUsize,
     /// True once its client has shown a valid key or token.
@@ -146,9 +154,30 @@ impl Budget {
 
     /// An account that is never closed to make room.
     pub fn account(&self, groups: GroupsOfAccount, bytes_max: usize) -> MemoryAccount {
+        self.account_in(groups, None, bytes_max)
+    }
+
+    /// An account that shares what its first group may have with the others in that: those of one `part` of the group get no more
+    /// than is left of it then.
+    pub fn account_within(
+        &self,
+        groups: GroupsOfAccount,
+        part: MemoryGroup,
+        bytes_max: usize,
+    ) -> MemoryAccount {
+        self.account_in(groups, Some(part), bytes_max)
+    }
+
+    fn account_in(
+        &self,
+        groups: GroupsOfAccount,
+        part: Option<MemoryGroup>,
+        bytes_max: usize,
+    ) -> MemoryAccount {
         MemoryAccount(Arc::new(AccountState {
             total: Arc::clone(&self.0),
             groups,
+            part,
             bytes_max,
             taken: AtomicUsize::new(0),
             is_known: AtomicBool::new(false),
@@ -323,13 +352,12 @@ impl AccountState {
     /// Returns what the largest of the groups has that it was in from the beginning, such as its address.
     fn taken_by_first_group(&self) -> usize {
         let groups = self.groups.iter().flatten();
-        let taken = groups.map(|group| group.0.load(Ordering::Relaxed));
-        taken.max().unwrap_or(0)
+        groups.map(MemoryGroup::taken).max().unwrap_or(0)
     }
 
     fn taken_for_key(&self) -> usize {
         let of_key = self.of_key.get();
-        of_key.map_or(0, |of_key| of_key.group.0.load(Ordering::Relaxed))
+        of_key.map_or(0, |of_key| of_key.group.taken())
     }
 
     /// Returns what counts for its share.
@@ -373,7 +401,16 @@ impl AccountState {
     /// Returns whether the rule for shares lets `bytes` be added where `all` are taken.
     fn share_allows(&self, all: usize, bytes: usize) -> bool {
         let left = self.total.bytes_max.saturating_sub(all);
-        self.own().saturating_add(bytes) <= left
+        self.own().saturating_add(bytes) <= left && self.part_allows(left, bytes)
+    }
+
+    /// Returns whether a part of the first group gets `bytes` where so many are left for all.
+    fn part_allows(&self, left: usize, bytes: usize) -> bool {
+        let (Some(part), [Some(group), _]) = (&self.part, &self.groups) else {
+            return true;
+        };
+        let left_of_group = left.saturating_sub(group.taken()) / 2;
+        part.taken().saturating_add(bytes) <= left_of_group
     }
 
     /// Returns whether `bytes` may be added for a moment where `all` are taken: beyond its share if it keeps little.
@@ -386,7 +423,7 @@ impl AccountState {
 
     fn add(&self, bytes: usize) {
         self.taken.fetch_add(bytes, Ordering::Relaxed);
-        for group in self.groups.iter().flatten() {
+        for group in self.groups.iter().chain([&self.part]).flatten() {
             group.0.fetch_add(bytes, Ordering::Relaxed);
         }
         self.count_for_key();
@@ -409,7 +446,8 @@ impl AccountState {
 
     fn give_back(&self, bytes: usize) {
         let counts = [&self.total.taken, &self.taken].into_iter();
-        for count in counts.chain(self.groups.iter().flatten().map(|group| &*group.0)) {
+        let groups = self.groups.iter().chain([&self.part]).flatten();
+        for count in counts.chain(groups.map(|group| &*group.0)) {
             let before = count.fetch_sub(bytes, Ordering::Relaxed);
             debug_assert!(before >= bytes, "{bytes} of {before} bytes are given back");
         }
@@ -784,6 +822,25 @@ mod tests {
         assert_eq!((counted(), budget.taken()), (395, 395));
         drop(kept);
         assert_eq!(counted(), 0);
+    }
+
+    #[test]
+    fn a_part_of_a_group_leaves_as_much_of_it_as_it_has() {
+        let budget = Budget::of(1_000);
+        let groups = MemoryGroups::default();
+        let account = |group: &'static str, part: &'static str| {
+            let of_group = [Some(groups.of((group, ""))), None];
+            budget.account_within(of_group, groups.of((group, part)), usize::MAX)
+        };
+        let large = account("topic", "large");
+        let most = large.take(250).expect("a quarter");
+        assert!(account("topic", "large").take(1).is_err());
+        let other = account("topic", "other").take(80).expect("room");
+        assert!(account("topic", "third").take(30).is_ok());
+        assert!(account("elsewhere", "large").take(160).is_ok());
+        drop((most, other));
+        assert_eq!(groups.of(("topic", "large")).taken(), 0);
+        assert!(large.take(250).is_ok());
     }
 
     #[test]

@@ -64,6 +64,7 @@ struct Shared {
 enum Holder {
     Topic(TopicId),
     Client(IpAddr),
+    ClientOfTopic(TopicId, IpAddr),
 }
 
 /// Who sends a request.
@@ -87,6 +88,12 @@ impl Publisher {
             self.topic.map(Holder::Topic),
             self.client.map(Holder::Client),
         ]
+    }
+
+    /// What the publishers of a topic share by their addresses.
+    fn part(self) -> Option<Holder> {
+        let (topic, client) = self.topic.zip(self.client)?;
+        Some(Holder::ClientOfTopic(topic, client))
     }
 }
 
@@ -160,10 +167,13 @@ impl Room {
     }
 
     fn nothing(&self, publisher: Publisher) -> Reservation {
-        let groups = publisher
-            .holders()
-            .map(|holder| holder.map(|holder| self.0.holders.of(holder)));
-        let account = self.0.budget.account(groups, usize::MAX);
+        let of = |holder| self.0.holders.of(holder);
+        let groups = publisher.holders().map(|holder| holder.map(of));
+        let budget = &self.0.budget;
+        let account = match publisher.part().map(of) {
+            Some(part) => budget.account_within(groups, part, usize::MAX),
+            None => budget.account(groups, usize::MAX),
+        };
         Reservation {
             room: self.clone(),
             taken: account.nothing(),
