@@ -13,11 +13,12 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::app::heads::Progress;
 
-/// How long a body may take whatever comes of it.
+/// How far a body may be behind the rate that it has to come at. What came early counts for no more than that either: it would buy
+/// minutes of silence, in which the memory of its topic is held.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// Bytes a second that a body has to bring on average after that. It bounds how long one may take as a whole: two
-/// minutes for the greatest publish request.
+/// Bytes a second that a body has to bring. It bounds how long one may take as a whole: two minutes for the greatest publish
+/// request.
 const RATE_MIN: u32 = 8 * 1_024;
 
 /// Ends with an error when its client is too slow: it takes up memory and a place meanwhile.
@@ -25,14 +26,13 @@ pub(super) struct PacedBody<B> {
     inner: B,
     /// Noted for its connection.
     progress: Arc<Progress>,
-    bytes: u32,
     is_over: bool,
     /// When it is too slow, since the client was first waited for.
     late: Option<Late>,
 }
 
 struct Late {
-    grace_ends: Instant,
+    until: Instant,
     sleep: Pin<Box<Sleep>>,
 }
 
@@ -46,7 +46,6 @@ impl<B: Body> PacedBody<B> {
         Self {
             inner,
             progress,
-            bytes: 0,
             is_over,
             late: None,
         }
@@ -65,16 +64,20 @@ impl Late {
     fn new() -> Self {
         let sleep = Box::pin(sleep(GRACE));
         Self {
-            grace_ends: sleep.deadline(),
+            until: sleep.deadline(),
             sleep,
         }
     }
 
-    /// Ready when a body that has brought so many bytes is too slow.
-    fn poll(&mut self, bytes: u32, context: &mut Context<'_>) -> Poll<()> {
-        let until = self.grace_ends + Duration::from_secs(1) * bytes / RATE_MIN;
-        if until > self.sleep.deadline() {
-            self.sleep.as_mut().reset(until);
+    fn note(&mut self, bytes: u32, now: Instant) {
+        let later = self.until + Duration::from_secs(1) * bytes / RATE_MIN;
+        self.until = later.min(now + GRACE);
+    }
+
+    /// Ready when the body is too slow.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.until > self.sleep.deadline() {
+            self.sleep.as_mut().reset(self.until);
         }
         self.sleep.as_mut().poll(context)
     }
@@ -93,14 +96,16 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for PacedBody<B>
             let data = frame
                 .as_ref()
                 .and_then(|frame| frame.as_ref().ok()?.data_ref());
-            let bytes = data.map_or(0, |data| u32::try_from(data.len()).unwrap_or(u32::MAX));
-            this.bytes = this.bytes.saturating_add(bytes);
-            this.progress.note_body(data.map_or(0, Bytes::len));
+            let bytes = data.map_or(0, Bytes::len);
+            if let Some(late) = &mut this.late {
+                late.note(u32::try_from(bytes).unwrap_or(u32::MAX), Instant::now());
+            }
+            this.progress.note_body(bytes);
             this.is_over = frame.is_none() || this.inner.is_end_stream();
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let late = this.late.get_or_insert_with(Late::new);
-        ready!(late.poll(this.bytes, context));
+        ready!(late.poll(context));
         Poll::Ready(Some(Err(TooSlow.into())))
     }
 
@@ -143,8 +148,17 @@ mod tests {
 
     /// The bytes that arrive of a body of so many pieces, one a second.
     async fn arrives(pieces: usize, bytes: usize) -> Result<usize, BoxError> {
+        arrives_after(pieces, bytes, |_| 1).await
+    }
+
+    /// The bytes that arrive of a body of so many pieces, each after so many seconds.
+    async fn arrives_after(
+        pieces: usize,
+        bytes: usize,
+        seconds: impl Fn(usize) -> u64 + Copy,
+    ) -> Result<usize, BoxError> {
         let pieces = stream::unfold(0, move |sent| async move {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::time::sleep(Duration::from_secs(seconds(sent))).await;
             let piece = Frame::data(Bytes::from(vec![0; bytes]));
             (sent < pieces).then_some((Ok::<_, BoxError>(piece), sent + 1))
         });
@@ -162,5 +176,10 @@ mod tests {
         );
         let trickle = arrives(60, 100).await.expect_err("too slow");
         assert_eq!(trickle.to_string(), "it came too slowly");
+        for (silence, comes) in [(14, true), (16, false)] {
+            let after = |sent| if sent == 1 { silence } else { 1 };
+            let arrived = arrives_after(2, 100 * steady, after).await;
+            assert_eq!(arrived.is_ok(), comes, "much comes, and then nothing");
+        }
     }
 }
