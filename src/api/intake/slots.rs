@@ -16,6 +16,10 @@ const SLOTS: usize = 36;
 /// How long a request waits for its slot before its publisher is told to come back.
 const SLOT_WAIT: Duration = Duration::from_millis(200);
 
+/// How long it waits if no other request of its topic does: its turn is the next but those of other topics, and their requests may
+/// take long where many filters look at many events.
+const FIRST_WAIT: Duration = Duration::from_secs(5);
+
 /// The slots. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Slots {
@@ -49,11 +53,13 @@ impl Slots {
         if let Some(slot) = self.places.take_free() {
             return Ok(slot); // as nearly always
         }
-        if self.places.waiting(&topic) == 0 {
+        let is_first = self.places.waiting(&topic) == 0;
+        if is_first {
             self.last_waits.lock().unwrap().remove(&topic); // of another time
         }
+        let wait = if is_first { FIRST_WAIT } else { SLOT_WAIT };
         let stopwatch = Stopwatch::begin();
-        let slot = tokio::time::timeout(SLOT_WAIT, self.places.take(topic)).await;
+        let slot = tokio::time::timeout(wait, self.places.take(topic)).await;
         let waiting = self.places.waiting(&topic);
         let mut last_waits = self.last_waits.lock().unwrap();
         match waiting {
@@ -108,8 +114,15 @@ mod tests {
         for _ in 0..SLOTS {
             held.push(slots.take(BUSY).await.expect("a slot"));
         }
+        let begun = tokio::time::Instant::now();
+        let mut first = Box::pin(slots.take(QUIET));
+        assert!(poll!(&mut first).is_pending());
         let none = slots.take(QUIET).await.err();
         assert_eq!(none, Some(NoSlot { is_overload: true }));
+        assert_eq!(begun.elapsed(), SLOT_WAIT);
+        let none = first.await.err();
+        assert_eq!(none, Some(NoSlot { is_overload: true }));
+        assert_eq!(begun.elapsed(), FIRST_WAIT);
         assert!(!slots.is_crowded(BUSY), "nobody waits");
         drop(held);
         assert_eq!(slots.places.free(), SLOTS);
