@@ -456,7 +456,9 @@ pub(super) async fn require_role(
     next: Next,
 ) -> Result<Response, ApiError> {
     let principal = principal(&state, request.headers(), request.extensions())?;
-    note_known(request.extensions(), || principal.caller.actor.to_string());
+    note_known(request.extensions(), || {
+        format!("{:?}", principal.caller.actor) // no user has the name of another kind
+    });
     principal.check(role)?;
     state.options.azure.check(request.extensions())?;
     request.extensions_mut().insert(principal);

@@ -303,6 +303,14 @@ impl Authority {
         }
     }
 
+    /// The key that was shown, if others stand together with it.
+    pub(in crate::api) fn key_of_holder(&self) -> Option<&str> {
+        match &self.scope {
+            AuthorityScope::Namespace => None,
+            AuthorityScope::Entity(_) => Some(&self.proof.key),
+        }
+    }
+
     /// Returns whether it has not expired.
     pub(in crate::api) fn is_valid(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|at| now < at)

@@ -10,7 +10,9 @@ use axum::http::request::Parts;
 
 use crate::api::authority::Authority;
 use crate::api::intake::client_of;
-use crate::base::budget::{Budget, MemoryAccount, MemoryGroups, NothingLeft, TakenBytes};
+use crate::base::budget::{
+    Budget, MemoryAccount, MemoryGroups, NothingLeft, PartOfGroup, TakenBytes,
+};
 use crate::base::request_memory::RequestMemory;
 use crate::broker::{MessageReceiver, MessagingError};
 use crate::store::Locked;
@@ -22,6 +24,10 @@ const STRANGERS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
 /// Bytes that are kept for connections of AMQP whose client has shown a key. One key has half of them beside nobody, over any
 /// number of connections: 5,000 to 6,000 links.
 const CLIENTS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
+
+/// How many times as much as it leaves to the others a key has of what all keys of a queue or topic may have: it keeps none of them
+/// from sending or receiving.
+const KEY_TIMES: usize = 31;
 
 /// Bytes beyond each of these for messages that are read, of those who keep little: two of the usual largest size, while an answer
 /// over HTTP is made of each.
@@ -191,9 +197,18 @@ impl Memory {
 
     /// The account of a connection whose client has shown a key.
     pub(in crate::api) fn client(&self, by: &Authority) -> MemoryAccount {
-        let group = self.0.keys.of(by.holder());
-        let clients = &self.0.clients;
-        clients.closable_account([Some(group), None], CLIENT_BYTES_MAX)
+        let Budgets { clients, keys, .. } = &*self.0;
+        let groups = [Some(keys.of(by.holder())), None];
+        match by.key_of_holder() {
+            None => clients.closable_account(groups, CLIENT_BYTES_MAX),
+            Some(key) => {
+                let part = PartOfGroup {
+                    group: keys.of(key.to_owned()),
+                    times: KEY_TIMES,
+                };
+                clients.closable_account_within(groups, part, CLIENT_BYTES_MAX)
+            }
+        }
     }
 
     /// Bytes that are kept for clients without a key, and for those with one.

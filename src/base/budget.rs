@@ -79,6 +79,14 @@ pub type GroupsOfAccount = [Option<MemoryGroup>; 2];
 #[derive(Debug)]
 pub struct MemoryGroups<K>(Mutex<HashMap<K, Weak<AtomicUsize>>>);
 
+/// A part of the first group of an account, such as what one address has of a topic: accounts of another part find something left.
+#[derive(Debug)]
+pub struct PartOfGroup {
+    pub group: MemoryGroup,
+    /// How many times as much as it leaves of the first group a part may have.
+    pub times: usize,
+}
+
 /// One who keeps something. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MemoryAccount(Arc<AccountState>);
@@ -87,8 +95,7 @@ pub struct MemoryAccount(Arc<AccountState>);
 struct AccountState {
     total: Arc<BudgetState>,
     groups: GroupsOfAccount,
-    /// A part of the first group, such as what one address has of a topic.
-    part: Option<MemoryGroup>,
+    part: Option<PartOfGroup>,
     bytes_max: usize,
     taken: AtomicUsize,
     /// True once its client has shown a valid key or token.
@@ -157,12 +164,11 @@ impl Budget {
         self.account_in(groups, None, bytes_max)
     }
 
-    /// An account that shares what its first group may have with the others in that: those of one `part` of the group get no more
-    /// than is left of it then.
+    /// An account that shares what its first group may have with those of other parts of it.
     pub fn account_within(
         &self,
         groups: GroupsOfAccount,
-        part: MemoryGroup,
+        part: PartOfGroup,
         bytes_max: usize,
     ) -> MemoryAccount {
         self.account_in(groups, Some(part), bytes_max)
@@ -171,7 +177,7 @@ impl Budget {
     fn account_in(
         &self,
         groups: GroupsOfAccount,
-        part: Option<MemoryGroup>,
+        part: Option<PartOfGroup>,
         bytes_max: usize,
     ) -> MemoryAccount {
         MemoryAccount(Arc::new(AccountState {
@@ -190,7 +196,21 @@ impl Budget {
     /// An account that is asked to close when others need its room and it has most. Those whose clients have shown no key or
     /// token go first.
     pub fn closable_account(&self, groups: GroupsOfAccount, bytes_max: usize) -> MemoryAccount {
-        let account = self.account(groups, bytes_max);
+        self.closable(self.account(groups, bytes_max))
+    }
+
+    /// An account as [`Budget::closable_account`] has it, which shares what its first group may have. In the largest group one of the
+    /// largest part goes first.
+    pub fn closable_account_within(
+        &self,
+        groups: GroupsOfAccount,
+        part: PartOfGroup,
+        bytes_max: usize,
+    ) -> MemoryAccount {
+        self.closable(self.account_within(groups, part, bytes_max))
+    }
+
+    fn closable(&self, account: MemoryAccount) -> MemoryAccount {
         let mut closable = self.0.closable.lock().unwrap();
         if closable.len() == closable.capacity() {
             closable.retain(|each| each.strong_count() > 0);
@@ -230,7 +250,7 @@ impl BudgetState {
         });
         let next = known.unwrap_or_else(|| (self.largest(), Stopwatch::begin()));
         let goes = next.0.goes_for(asking, bytes);
-        if let Some(largest) = goes.or_else(|| self.goes_for_its_key(asking, bytes)) {
+        if let Some(largest) = goes.or_else(|| self.goes_beside(asking, bytes)) {
             going.last = Some((Arc::downgrade(&largest), Stopwatch::begin()));
             largest.ask_to_close();
         } else {
@@ -250,16 +270,17 @@ impl BudgetState {
         of_key.max_by_key(|each| (each.taken_by_first_group(), each.taken()))
     }
 
-    /// Returns who has to close for bytes that `asking` lacks only because those who have shown its key keep much: the largest of
-    /// the address that has most of them, unless `asking` is no smaller.
-    fn goes_for_its_key(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
-        let size = |of: &AccountState| (of.taken_by_first_group(), of.taken());
-        let own = asking.taken().max(asking.taken_by_first_group());
-        if asking.taken_for_key() <= own || own + bytes > self.bytes_max.saturating_sub(own) {
+    /// Returns who has to close for bytes that `asking` lacks only because others in its group, or who have shown its key, keep much:
+    /// the largest of the largest part, or of the address that has most of them, unless `asking` is no smaller.
+    fn goes_beside(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
+        let own = asking.own_apart();
+        if asking.own() <= own || own + bytes > self.bytes_max.saturating_sub(own) {
             return None;
         }
-        let largest = self.largest_of_key_of(asking)?;
-        (size(&largest) > size(asking)).then_some(largest)
+        let all = self.all_that_can_close().into_iter();
+        let beside = all.filter(|each| each.has_key_of(asking) || each.is_part_beside(asking));
+        let largest = beside.max_by_key(|each| each.size_apart())?;
+        (largest.size_apart() > asking.size_apart()).then_some(largest)
     }
 
     fn all_that_can_close(&self) -> Vec<Arc<AccountState>> {
@@ -273,7 +294,8 @@ impl BudgetState {
 impl Largest {
     fn of(accounts: &[Arc<AccountState>]) -> Self {
         let strangers = || accounts.iter().filter(|each| each.is_strangers());
-        let size = |each: &&Arc<AccountState>| (each.taken_by_group(), each.taken());
+        let size =
+            |each: &&Arc<AccountState>| (each.taken_by_group(), each.taken_by_part(), each.taken());
         let with_key = accounts.iter().filter(|each| each.taken_for_key() > 0);
         let size_with_key = |each: &&Arc<AccountState>| (each.taken_for_key(), size(each));
         Self {
@@ -379,6 +401,24 @@ impl AccountState {
         close.is_some_and(CancellationToken::is_cancelled)
     }
 
+    /// Orders those who share an entity or a key.
+    fn size_apart(&self) -> (usize, usize) {
+        (self.own_apart(), self.taken())
+    }
+
+    fn all_groups(&self) -> impl Iterator<Item = &MemoryGroup> {
+        let part = self.part.iter().map(|part| &part.group);
+        self.groups.iter().flatten().chain(part)
+    }
+
+    /// Returns whether both are of parts of one group.
+    fn is_part_beside(&self, other: &Self) -> bool {
+        let ([Some(own), _], [Some(others), _]) = (&self.groups, &other.groups) else {
+            return false;
+        };
+        self.part.is_some() && other.part.is_some() && Arc::ptr_eq(&own.0, &others.0)
+    }
+
     fn ask_to_close(&self) {
         self.close.get_or_init(CancellationToken::new).cancel();
     }
@@ -410,7 +450,18 @@ impl AccountState {
             return true;
         };
         let left_of_group = left.saturating_sub(group.taken()) / 2;
-        part.taken().saturating_add(bytes) <= left_of_group
+        part.group.taken().saturating_add(bytes) <= left_of_group.saturating_mul(part.times)
+    }
+
+    fn taken_by_part(&self) -> usize {
+        self.part.as_ref().map_or(0, |part| part.group.taken())
+    }
+
+    /// Returns what counts for its share apart from what it shares with others of its entity or key.
+    fn own_apart(&self) -> usize {
+        let of_part = self.part.as_ref().map(|part| part.group.taken());
+        let apart = of_part.unwrap_or_else(|| self.taken_by_first_group());
+        self.taken().max(apart)
     }
 
     /// Returns whether `bytes` may be added for a moment where `all` are taken: beyond its share if it keeps little.
@@ -423,7 +474,7 @@ impl AccountState {
 
     fn add(&self, bytes: usize) {
         self.taken.fetch_add(bytes, Ordering::Relaxed);
-        for group in self.groups.iter().chain([&self.part]).flatten() {
+        for group in self.all_groups() {
             group.0.fetch_add(bytes, Ordering::Relaxed);
         }
         self.count_for_key();
@@ -446,8 +497,7 @@ impl AccountState {
 
     fn give_back(&self, bytes: usize) {
         let counts = [&self.total.taken, &self.taken].into_iter();
-        let groups = self.groups.iter().chain([&self.part]).flatten();
-        for count in counts.chain(groups.map(|group| &*group.0)) {
+        for count in counts.chain(self.all_groups().map(|group| &*group.0)) {
             let before = count.fetch_sub(bytes, Ordering::Relaxed);
             debug_assert!(before >= bytes, "{bytes} of {before} bytes are given back");
         }
@@ -830,7 +880,11 @@ mod tests {
         let groups = MemoryGroups::default();
         let account = |group: &'static str, part: &'static str| {
             let of_group = [Some(groups.of((group, ""))), None];
-            budget.account_within(of_group, groups.of((group, part)), usize::MAX)
+            let part = PartOfGroup {
+                group: groups.of((group, part)),
+                times: 1,
+            };
+            budget.account_within(of_group, part, usize::MAX)
         };
         let large = account("topic", "large");
         let most = large.take(250).expect("a quarter");
@@ -841,6 +895,30 @@ mod tests {
         drop((most, other));
         assert_eq!(groups.of(("topic", "large")).taken(), 0);
         assert!(large.take(250).is_ok());
+    }
+
+    #[test]
+    fn the_largest_part_of_a_group_makes_room_for_the_others() {
+        let budget = Budget::new(1_000, 0, Duration::ZERO, Duration::ZERO);
+        let groups = MemoryGroups::default();
+        let account = |part: &'static str| {
+            let part = PartOfGroup {
+                group: groups.of(part),
+                times: 31,
+            };
+            budget.closable_account_within([Some(groups.of("queue")), None], part, usize::MAX)
+        };
+        let other = account("other");
+        let _kept = other.take(12).expect("room");
+        let many: Vec<_> = (0..60).map(|_| account("many")).collect();
+        let taken: Vec<_> = many.iter().filter_map(|each| each.take(10).ok()).collect();
+        assert!((45..=48).contains(&taken.len()), "{}", taken.len());
+        let is_asked = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
+        let asked = || many.iter().filter(|each| is_asked(each)).count();
+        let before = asked();
+        assert!(other.take(12).is_ok() && asked() == before, "it is left");
+        assert!(other.take(20).is_err());
+        assert!(asked() > before && !is_asked(&other));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::admin::security::{login, proxy_user, session, setup};
 use crate::admin::sitemap::Access;
 use crate::admin::standing::Standing;
 use crate::base::request_memory::RequestMemory;
+use crate::model::audit::Actor;
 
 /// Lets the signed in pass, as a [`Visitor`] in the request's extensions.
 pub(crate) async fn admit(
@@ -33,7 +34,7 @@ pub(crate) async fn admit(
         return Ok(to_login(&request, address));
     };
     if let Some(memory) = extensions.get::<RequestMemory>() {
-        memory.note_key(|| visitor.name.clone());
+        memory.note_key(|| format!("{:?}", Actor::User(visitor.name.clone())));
     }
     visitor.only_reads = request.method().is_safe();
     if visitor.only_reads && by_reader {

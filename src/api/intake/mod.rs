@@ -16,7 +16,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use crate::api::auth::address_of;
 use crate::api::error::ApiError;
 use crate::base::Timestamp;
-use crate::base::budget::{Budget, MemoryGroups, TakenBytes};
+use crate::base::budget::{Budget, MemoryGroups, PartOfGroup, TakenBytes};
 use crate::model::topic::TopicId;
 use slots::{Slot, Slots};
 
@@ -171,7 +171,10 @@ impl Room {
         let groups = publisher.holders().map(|holder| holder.map(of));
         let budget = &self.0.budget;
         let account = match publisher.part().map(of) {
-            Some(part) => budget.account_within(groups, part, usize::MAX),
+            Some(group) => {
+                let part = PartOfGroup { group, times: 1 };
+                budget.account_within(groups, part, usize::MAX)
+            }
             None => budget.account(groups, usize::MAX),
         };
         Reservation {
