@@ -56,7 +56,10 @@ impl FieldKind {
         let whole = value.as_integer();
         let value = match (self, value) {
             (Self::Id { .. } | Self::Text { .. } | Self::Symbol, Value::Binary(bytes)) => {
-                let text = std::str::from_utf8(&bytes).map(Value::from);
+                let is_id = matches!(self, Self::Id { .. });
+                let text = std::str::from_utf8(&bytes).ok();
+                let text = text.filter(|text| !is_id || is_readable(text));
+                let text = text.map(Value::from);
                 text.unwrap_or(Value::Binary(bytes))
             }
             (_, value) => value,
@@ -84,6 +87,11 @@ impl FieldKind {
             Self::Bytes | Self::Symbol | Self::Moment | Self::Number => usize::MAX,
         }
     }
+}
+
+/// Returns whether an id is a text: an id may also be a binary, such as a counter of some bytes.
+fn is_readable(id: &str) -> bool {
+    !id.is_empty() && !id.contains(char::is_control)
 }
 
 const ID: FieldKind = FieldKind::Id { max: usize::MAX };

@@ -245,6 +245,8 @@ fn texts_symbols_and_binaries_are_exchanged_and_numbers_widened() {
         (0, Value::symbol("m"), text("m")),
         (0, binary("größe"), text("größe")),
         (0, no_text(), no_text()),
+        (0, binary("\0\0\0\u{1}"), binary("\0\0\0\u{1}")),
+        (5, binary(""), binary("")),
         (0, Value::Uint(7), Value::Ulong(7)),
         (1, binary("user"), binary("user")),
         (3, Value::symbol("s"), text("s")),
