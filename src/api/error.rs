@@ -229,6 +229,9 @@ pub(super) async fn render_error(state: &ApiState, response: Response) -> Respon
     (parts.status, parts.headers, Json(body)).into_response()
 }
 
+/// What the framework says where there is no memory for a body ends with this.
+pub(super) const TOO_MUCH: &str = "too much is being sent from this address at once";
+
 /// The framework refuses what it cannot take apart (a query, a number in the path, a body that is too
 /// large) before a handler sees it, in plain text.
 fn is_plain_refusal(parts: &Parts) -> bool {
@@ -239,7 +242,12 @@ fn is_plain_refusal(parts: &Parts) -> bool {
 
 async fn in_our_words(status: StatusCode, body: Body) -> ApiError {
     let text = to_bytes(body, PLAIN_REFUSAL_BYTES_MAX).await;
-    let explanation = format!("{}.", String::from_utf8_lossy(&text.unwrap_or_default()));
+    let text = text.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let explanation = format!("{text}.");
+    if text.ends_with(TOO_MUCH) {
+        return ApiError::unavailable(explanation);
+    }
     match status {
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(explanation),
         _ => ApiError::bad_request(explanation),

@@ -2,19 +2,21 @@
 
 mod slots;
 
+use std::error::Error;
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::http::request::Parts;
 use bytes::Bytes;
+use http_body_util::LengthLimitError;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::api::auth::address_of;
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, TOO_MUCH};
 use crate::base::Timestamp;
 use crate::base::budget::{Budget, MemoryGroups, PartOfGroup, TakenBytes};
 use crate::model::topic::TopicId;
@@ -229,9 +231,34 @@ struct HeldBody {
     reservation: Reservation,
 }
 
+/// Why a body is not read: its client, or all together, send more than there is memory for.
 #[derive(Debug, thiserror::Error)]
-#[error("too much is being sent from this address at once")]
+#[error("{TOO_MUCH}")]
 struct TooMuch;
+
+/// Why there is no body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoBody {
+    TooLarge,
+    /// There is no memory for it now; the same request may succeed later.
+    NoMemory,
+    /// It ended before it was whole, or came too slowly.
+    Broken,
+}
+
+/// Reads a body of at most so many bytes.
+pub(super) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, NoBody> {
+    to_bytes(body, bytes_max).await.map_err(|error| {
+        let mut causes = std::iter::successors(Some(&error as &dyn Error), |each| each.source());
+        let reason = causes.find_map(|cause| {
+            if cause.is::<LengthLimitError>() {
+                return Some(NoBody::TooLarge);
+            }
+            cause.is::<TooMuch>().then_some(NoBody::NoMemory)
+        });
+        reason.unwrap_or(NoBody::Broken)
+    })
+}
 
 impl HttpBody for HeldBody {
     type Data = Bytes;
@@ -377,6 +404,31 @@ mod tests {
         assert!(read("192.0.2.2").await.is_some());
         held.clear();
         assert!(read("192.0.2.1").await.is_some());
+    }
+
+    #[tokio::test]
+    async fn it_is_told_why_there_is_no_body() {
+        let read = |body: Body, most: usize| async move { read_body(body, most).await.err() };
+        let held = |room: usize| {
+            let room = Room::of_at_most(room);
+            let mut others = room.nothing(topic(1));
+            others.taken.add_anyway(30);
+            let body = HeldBody {
+                inner: Body::from(vec![b' '; 20]),
+                reservation: room.nothing(topic(2)),
+            };
+            (Body::new(body), others)
+        };
+        let (body, _others) = held(100);
+        assert_eq!(read(body, 20).await, None);
+        let (body, _others) = held(100);
+        assert_eq!(read(body, 19).await, Some(NoBody::TooLarge));
+        let (body, _others) = held(49);
+        assert_eq!(read(body, 20).await, Some(NoBody::NoMemory));
+        let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        let ends = futures_util::stream::iter([Err::<Bytes, _>(reset)]);
+        let broken = Body::from_stream(ends);
+        assert_eq!(read(broken, 20).await, Some(NoBody::Broken));
     }
 
     #[test]

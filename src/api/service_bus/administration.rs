@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use axum::body::{Bytes, to_bytes};
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::Next;
@@ -18,6 +18,7 @@ use crate::api::auth::query_value;
 use crate::api::authority::{AccessDenied, Authority, Demand};
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
+use crate::api::intake::read_body;
 use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
 use crate::broker::{ManageError, Put};
 use crate::model::audit::Caller;
@@ -222,9 +223,9 @@ async fn answer(
             call.delete().await
         }
         _ => {
-            let body = to_bytes(body, MANAGEMENT_BYTES_MAX).await.map_err(|_| {
+            let body = read_body(body, MANAGEMENT_BYTES_MAX).await.map_err(|why| {
                 let detail = format!("The body has more than {MANAGEMENT_BYTES_MAX} bytes.");
-                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+                Refusal::of_body(why, Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
             })?;
             call.put(&body, if is_update { Put::Update } else { Put::Create })
                 .await

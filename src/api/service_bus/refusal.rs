@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use crate::api::authority::AccessDenied;
 use crate::api::error::{ApiError, ENTITY_EXISTS, QUOTA_EXCEEDED};
 use crate::api::failures::note_unserved;
+use crate::api::intake::NoBody;
 use crate::broker::{ErrorKind, MessagingError};
 use crate::model::lease::LockError;
 use crate::model::limits::RETRY_AFTER_BUSY_S;
@@ -69,6 +70,20 @@ impl IntoResponse for Refusal {
             headers.insert(header::RETRY_AFTER, RETRY_AFTER_BUSY_S.into());
         }
         response
+    }
+}
+
+impl Refusal {
+    /// Says why a body was not read, or that it is too large.
+    pub(super) fn of_body(why: NoBody, too_large: Self) -> Self {
+        match why {
+            NoBody::TooLarge => too_large,
+            NoBody::NoMemory => {
+                let detail = "More is being sent than there is memory for; try again in a moment.";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+            }
+            NoBody::Broken => Self::bad_request("The body ended before it was whole."),
+        }
     }
 }
 

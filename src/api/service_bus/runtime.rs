@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
@@ -20,6 +20,7 @@ use crate::api::ApiState;
 use crate::api::auth::query_value;
 use crate::api::authority::Demand;
 use crate::api::base_url::BaseUrl;
+use crate::api::intake::read_body;
 use crate::api::memory::AnswerMemory;
 use crate::api::receive::waiting::{kept_while_waiting, receive_while_allowed};
 use crate::base::Timestamp;
@@ -124,10 +125,10 @@ async fn send(
     memory: AnswerMemory,
 ) -> Result<Response, Refusal> {
     let bytes_max = sender.bytes_max();
-    let body = to_bytes(body, usize::try_from(bytes_max).unwrap_or(usize::MAX));
-    let body = body.await.map_err(|_| {
+    let body = read_body(body, usize::try_from(bytes_max).unwrap_or(usize::MAX));
+    let body = body.await.map_err(|why| {
         let detail = format!("A message, or a batch of them, has up to {bytes_max} bytes.");
-        Refusal::new(StatusCode::FORBIDDEN, detail)
+        Refusal::of_body(why, Refusal::new(StatusCode::FORBIDDEN, detail))
     })?;
     memory.hold_anyway(body.len()); // while it waits
     // Messages have their own copies of it. What the first one takes besides is counted with the request.
