@@ -31,8 +31,8 @@ struct BudgetState {
     /// The place of the one account that may take more than there is. Groups take turns for it.
     beyond: Places<GroupId>,
     bytes_max: usize,
-    /// Bytes beyond these, for a moment, for those who keep little.
-    reserve: usize,
+    /// What is left of the bytes beyond these, for a moment, for those who keep little.
+    reserve: AtomicUsize,
     taken: AtomicUsize,
     /// Accounts that can be closed to make room.
     closable: Mutex<Vec<Weak<AccountState>>>,
@@ -121,6 +121,8 @@ struct GroupOfKey {
 pub struct TakenBytes {
     account: MemoryAccount,
     bytes: usize,
+    /// As many of them are of the reserve.
+    of_reserve: usize,
 }
 
 /// Tells groups apart, and accounts without one, as long as they are there.
@@ -149,7 +151,7 @@ impl Budget {
         Self(Arc::new(BudgetState {
             beyond: Places::of(1),
             bytes_max,
-            reserve,
+            reserve: AtomicUsize::new(reserve),
             taken: AtomicUsize::new(0),
             closable: Mutex::default(),
             going: Mutex::default(),
@@ -419,6 +421,11 @@ impl AccountState {
         self.part.is_some() && other.part.is_some() && Arc::ptr_eq(&own.0, &others.0)
     }
 
+    /// Returns whether `bytes` more are within its own limit.
+    fn allows(&self, bytes: usize) -> bool {
+        self.taken().saturating_add(bytes) <= self.bytes_max
+    }
+
     fn ask_to_close(&self) {
         self.close.get_or_init(CancellationToken::new).cancel();
     }
@@ -464,12 +471,14 @@ impl AccountState {
         self.taken().max(apart)
     }
 
-    /// Returns whether `bytes` may be added for a moment where `all` are taken: beyond its share if it keeps little.
-    fn moment_allows(&self, all: usize, bytes: usize) -> bool {
+    /// Returns what is left for it for a moment beyond its share: something if it keeps little.
+    fn reserve(&self) -> usize {
         let keeps = self.taken().max(self.taken_by_first_group());
-        let most = self.total.bytes_max.saturating_add(self.total.reserve);
-        self.share_allows(all, bytes)
-            || (keeps <= LITTLE_BYTES && all.saturating_add(bytes) <= most)
+        if keeps <= LITTLE_BYTES {
+            self.total.reserve.load(Ordering::Relaxed)
+        } else {
+            0
+        }
     }
 
     fn add(&self, bytes: usize) {
@@ -495,12 +504,18 @@ impl AccountState {
         *counted = taken;
     }
 
-    fn give_back(&self, bytes: usize) {
-        let counts = [&self.total.taken, &self.taken].into_iter();
-        for count in counts.chain(self.all_groups().map(|group| &*group.0)) {
+    /// Gives back bytes, of which some are of the reserve.
+    fn give_back(&self, bytes: usize, of_reserve: usize) {
+        let groups = self.all_groups().map(|group| (&*group.0, bytes));
+        let own = [
+            (&self.total.taken, bytes - of_reserve),
+            (&self.taken, bytes),
+        ];
+        for (count, bytes) in own.into_iter().chain(groups) {
             let before = count.fetch_sub(bytes, Ordering::Relaxed);
             debug_assert!(before >= bytes, "{bytes} of {before} bytes are given back");
         }
+        self.total.reserve.fetch_add(of_reserve, Ordering::Relaxed);
         self.count_for_key();
     }
 }
@@ -532,6 +547,7 @@ impl MemoryAccount {
         TakenBytes {
             account: self.clone(),
             bytes: 0,
+            of_reserve: 0,
         }
     }
 
@@ -549,7 +565,8 @@ impl MemoryAccount {
     /// Returns whether so many bytes could be taken for a moment now.
     pub fn has_room_for_a_moment(&self, bytes: usize) -> bool {
         let all = self.0.total.taken.load(Ordering::Relaxed);
-        self.0.taken() + bytes <= self.0.bytes_max && self.0.moment_allows(all, bytes)
+        self.0.taken() + bytes <= self.0.bytes_max
+            && (self.0.share_allows(all, bytes) || bytes <= self.0.reserve())
     }
 
     /// Notes that its client has shown a valid key or token: strangers go before it when others need room.
@@ -603,35 +620,54 @@ impl MemoryAccount {
 impl TakenBytes {
     /// Takes more.
     pub fn add(&mut self, bytes: usize) -> Result<(), NothingLeft> {
-        self.add_if(bytes, AccountState::share_allows)
+        self.add_of_share(bytes)
+            .inspect_err(|NothingLeft| self.ask_for_room(bytes))
     }
 
-    /// Takes more for what is soon over, such as reading a message that is handed out. Whoever keeps little has as much as there is
-    /// for it, and a reserve, so that nobody who keeps much can keep it from others.
+    /// Takes more for what is soon over, such as reading a message that is handed out. Whoever keeps little has a reserve for it, so
+    /// that nobody who keeps much can keep it from others. What is taken of the reserve is missed by nobody else.
     pub fn add_for_a_moment(&mut self, bytes: usize) -> Result<(), NothingLeft> {
-        self.add_if(bytes, AccountState::moment_allows)
+        self.add_of_share(bytes)
+            .or_else(|NothingLeft| self.add_of_reserve(bytes))
+            .inspect_err(|NothingLeft| self.ask_for_room(bytes))
     }
 
-    fn add_if(
-        &mut self,
-        bytes: usize,
-        allows: impl Fn(&AccountState, usize, usize) -> bool,
-    ) -> Result<(), NothingLeft> {
+    fn ask_for_room(&self, bytes: usize) {
+        let holder = &self.account.0;
+        if holder.allows(bytes) {
+            holder.total.make_room(holder, bytes);
+        }
+    }
+
+    fn add_of_share(&mut self, bytes: usize) -> Result<(), NothingLeft> {
         let holder = &self.account.0;
         if bytes == 0 {
             return Ok(());
         }
-        if holder.taken().saturating_add(bytes) > holder.bytes_max {
+        if !holder.allows(bytes) {
             return Err(NothingLeft);
         }
-        let more = |all| allows(holder, all, bytes).then(|| all + bytes);
+        let more = |all| holder.share_allows(all, bytes).then(|| all + bytes);
         let order = Ordering::Relaxed;
-        if holder.total.taken.fetch_update(order, order, more).is_err() {
-            holder.total.make_room(holder, bytes);
-            return Err(NothingLeft);
-        }
+        let taken = holder.total.taken.fetch_update(order, order, more);
+        taken.map_err(|_| NothingLeft)?;
         holder.add(bytes);
         self.bytes += bytes;
+        Ok(())
+    }
+
+    fn add_of_reserve(&mut self, bytes: usize) -> Result<(), NothingLeft> {
+        let holder = &self.account.0;
+        if !holder.allows(bytes) || bytes > holder.reserve() {
+            return Err(NothingLeft);
+        }
+        let less = |left: usize| left.checked_sub(bytes);
+        let order = Ordering::Relaxed;
+        let taken = holder.total.reserve.fetch_update(order, order, less);
+        taken.map_err(|_| NothingLeft)?;
+        holder.add(bytes);
+        self.bytes += bytes;
+        self.of_reserve += bytes;
         Ok(())
     }
 
@@ -647,8 +683,10 @@ impl TakenBytes {
     pub fn give_back(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
         let bytes = bytes.min(self.bytes);
-        self.account.0.give_back(bytes);
+        let of_reserve = bytes.min(self.of_reserve);
+        self.account.0.give_back(bytes, of_reserve);
         self.bytes -= bytes;
+        self.of_reserve -= of_reserve;
     }
 
     /// Takes more or gives some back, until there are so many.
@@ -690,7 +728,7 @@ impl TakenBytes {
 impl Drop for TakenBytes {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.account.0.give_back(self.bytes);
+            self.account.0.give_back(self.bytes, self.of_reserve);
         }
     }
 }
@@ -770,7 +808,7 @@ mod tests {
 
     #[test]
     fn whoever_keeps_little_has_a_moment_beyond_its_share() {
-        let budget = Budget::with_reserve(1_000_000, 1_000);
+        let budget = Budget::with_reserve(1_000_000, 400_000);
         let groups = MemoryGroups::default();
         let account = |group: &'static str| budget.account([Some(groups.of(group)), None], 500_000);
         let mut others = account("others").nothing();
@@ -778,16 +816,19 @@ mod tests {
         let (little, same, much) = (account("little"), account("little"), account("much"));
         let mut kept = (little.take(LITTLE_BYTES).expect("room"), much.nothing());
         kept.1.add_anyway(LITTLE_BYTES + 1);
-        let left = 1_000_000 - 700_000 - 2 * LITTLE_BYTES - 1;
-        assert!(!same.has_room(left) && same.has_room_for_a_moment(left + 1_000));
-        assert!(same.take(left).is_err());
-        assert!(same.take_for_a_moment(left + 1_001).is_err());
-        assert!(much.take_for_a_moment(left).is_err());
-        let moment = same.take_for_a_moment(left + 1_000).expect("room");
-        assert!(account("new").take_for_a_moment(1).is_err(), "it is in use");
+        assert!(!same.has_room(10_000) && same.has_room_for_a_moment(400_000));
+        assert!(!same.has_room_for_a_moment(400_001));
+        assert!(much.take_for_a_moment(1).is_err());
+        let taken = budget.taken();
+        let moment = same.take_for_a_moment(300_000).expect("room");
+        assert!(same.take_for_a_moment(1).is_err(), "it keeps much now");
+        assert!(account("new").take_for_a_moment(100_001).is_err());
+        assert!(account("new").take_for_a_moment(100_000).is_ok());
+        assert!(account("new").take(10_000).is_ok(), "others miss nothing");
+        assert_eq!(budget.taken(), taken);
         drop(moment);
+        assert!(same.take_for_a_moment(400_000).is_ok());
         assert!(same.take_for_a_moment(500_001).is_err(), "its own limit");
-        assert!(account("new").take_for_a_moment(1).is_ok());
     }
 
     #[test]
