@@ -44,7 +44,7 @@ use crate::base::Live;
 use crate::base::budget::{MemoryAccount, NothingLeft};
 use crate::base::request_memory::RequestMemory;
 use crate::base::seldom::SeldomLine;
-use crate::broker::diagnostics::Connections;
+use crate::broker::diagnostics::{ConnectionSlot, Connections};
 use crate::broker::people::ByTrustedProxy;
 
 /// Bytes that a connection counts for, whatever it speaks: its task, what it is counted by, and its place among those that the
@@ -100,6 +100,9 @@ const FIRST_BYTES: usize = 512;
 /// How long a client may take to send the head of a request.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
 
+/// How long a connection waits for one to go that was asked to, before the next one is asked.
+const PLACE_WAIT: Duration = Duration::from_millis(10);
+
 /// Bytes of a request's head, as Node's servers have it, and of what is read at once: each connection has a buffer of
 /// this size.
 const HEADER_BYTES_MAX: usize = 16 * 1_024;
@@ -152,7 +155,7 @@ type PacedTcp = PacedStream<TcpStream>;
 /// How many connections are served at once.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimits {
-    /// Over all clients; more of them wait.
+    /// Over all clients; for more of them others have to go.
     pub(super) overall: Connections,
     /// From one client address; more of them are closed, so that nobody takes all places.
     pub(super) per_client: Live<usize>,
@@ -160,6 +163,22 @@ pub(super) struct ConnectionLimits {
     pub(super) proxies: TrustedProxies,
     /// The memory that is kept for all of them.
     pub(super) memory: Memory,
+}
+
+/// Takes a place for a connection. Where none is free, others make one, as they do for memory: whoever says nothing keeps nobody
+/// from being accepted. Returns none if nobody has to go for this one.
+async fn place(overall: &Connections, own: &MemoryAccount) -> Option<ConnectionSlot> {
+    let mut entered = std::pin::pin!(overall.enter());
+    let mut wait = Duration::ZERO;
+    loop {
+        if let Ok(slot) = tokio::time::timeout(wait, entered.as_mut()).await {
+            return Some(slot);
+        }
+        if !own.ask_for_a_place() {
+            return None;
+        }
+        wait = PLACE_WAIT;
+    }
 }
 
 /// Serves on `listeners` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by
@@ -206,7 +225,10 @@ pub(super) async fn serve<S, B>(
             tracing::debug!(%address, "there is no memory left for another connection");
             continue;
         };
-        let slot = limits.overall.enter().await;
+        let Some(slot) = place(&limits.overall, own.account()).await else {
+            tracing::debug!(%address, "there is no place left for another connection");
+            continue;
+        };
         let requested = Arc::new(Notify::new());
         let has_requested = Arc::clone(&requested);
         let of_requests = OfRequests::new(limits.memory.connection(client));
@@ -874,6 +896,34 @@ mod tests {
         let hello = [tls::HANDSHAKE, 3, 1, 0, 5, 1, 0, 0, 1, 0];
         let alert = String::from_utf8_lossy(NO_TLS_IS_SPOKEN);
         check(hello, &alert).await;
+    }
+
+    #[tokio::test]
+    async fn whoever_is_silent_makes_place_for_others() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let stop = CancellationToken::new();
+        let router = Router::new().route("/", post(|_: Bytes| async {}));
+        let service = move |address, shared| routed(router.clone(), address, shared);
+        let limits = limits(2, 10);
+        let places = limits.overall.clone();
+        let listeners = vec![listener];
+        tokio::spawn(serve(listeners, None, limits, stop.clone(), service, None));
+        let silent = async || TcpStream::connect(address).await.expect("a connection");
+        let _silent = (silent().await, silent().await);
+        while places.open() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let elsewhere = tokio::net::TcpSocket::new_v4().expect("a socket");
+        let other = SocketAddr::from(([127, 0, 0, 2], 0));
+        elsewhere.bind(other).expect("an address");
+        let mut client = elsewhere.connect(address).await.expect("a connection");
+        let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+        client.write_all(head).await.expect("sent");
+        let mut heard = [0; 12];
+        client.read_exact(&mut heard).await.expect("an answer");
+        assert_eq!(&heard, b"HTTP/1.1 200");
+        stop.cancel();
     }
 
     #[tokio::test]

@@ -238,26 +238,27 @@ impl Budget {
 }
 
 impl BudgetState {
-    /// Asks somebody to close for bytes that are not there, unless one is about to go already.
-    fn make_room(&self, asking: &AccountState, bytes: usize) {
+    /// Asks somebody to close for bytes that are not there, unless one is about to go already. Returns whether somebody goes.
+    fn make_room(&self, asking: &AccountState, bytes: usize) -> bool {
         let mut going = self.going.lock().unwrap();
         if let Some((last, since)) = &going.last
             && last.upgrade().is_some_and(|last| !last.stays())
             && since.took() < self.patience
         {
-            return;
+            return true;
         }
         let known = going.next.take().filter(|(next, since)| {
             since.took() < self.known_for && next.is_current() // others have just looked
         });
         let next = known.unwrap_or_else(|| (self.largest(), Stopwatch::begin()));
         let goes = next.0.goes_for(asking, bytes);
-        if let Some(largest) = goes.or_else(|| self.goes_beside(asking, bytes)) {
-            going.last = Some((Arc::downgrade(&largest), Stopwatch::begin()));
-            largest.ask_to_close();
-        } else {
+        let Some(largest) = goes.or_else(|| self.goes_beside(asking, bytes)) else {
             going.next = Some(next);
-        }
+            return false;
+        };
+        going.last = Some((Arc::downgrade(&largest), Stopwatch::begin()));
+        largest.ask_to_close();
+        true
     }
 
     /// Looks at all accounts that can be closed.
@@ -594,6 +595,12 @@ impl MemoryAccount {
         {
             largest.ask_to_close();
         }
+    }
+
+    /// Asks somebody to close as if others kept the memory that it needs, such as where there is no place for its connection. Returns
+    /// whether somebody goes.
+    pub fn ask_for_a_place(&self) -> bool {
+        self.0.total.make_room(&self.0, 0)
     }
 
     /// Notes that it cannot be asked to close any more.

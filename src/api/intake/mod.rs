@@ -248,15 +248,19 @@ pub(super) enum NoBody {
 
 /// Reads a body of at most so many bytes.
 pub(super) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, NoBody> {
-    to_bytes(body, bytes_max).await.map_err(|error| {
-        let mut causes = std::iter::successors(Some(&error as &dyn Error), |each| each.source());
-        let reason = causes.find_map(|cause| {
-            if cause.is::<LengthLimitError>() {
-                return Some(NoBody::TooLarge);
+    let read = to_bytes(body, bytes_max).await;
+    read.map_err(|error| {
+        let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
+        while let Some(each) = cause {
+            if each.is::<LengthLimitError>() {
+                return NoBody::TooLarge;
             }
-            cause.is::<TooMuch>().then_some(NoBody::NoMemory)
-        });
-        reason.unwrap_or(NoBody::Broken)
+            if each.is::<TooMuch>() {
+                return NoBody::NoMemory;
+            }
+            cause = each.source();
+        }
+        NoBody::Broken
     })
 }
 
