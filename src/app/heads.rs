@@ -305,7 +305,7 @@ mod tests {
             let read = Cell::new(0);
             move |progress: &Progress| {
                 read.set(read.get() + 1);
-                if read.get() % frames == 0 {
+                if read.get().is_multiple_of(frames) {
                     progress.note_head();
                 }
                 0

@@ -570,6 +570,11 @@ impl MemoryAccount {
             && (self.0.share_allows(all, bytes) || bytes <= self.0.reserve())
     }
 
+    /// Bytes that it keeps, or the largest of its groups.
+    pub fn own(&self) -> usize {
+        self.0.own()
+    }
+
     /// Notes that its client has shown a valid key or token: strangers go before it when others need room.
     pub fn note_known(&self) {
         self.0.is_known.store(true, Ordering::Relaxed);

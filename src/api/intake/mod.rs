@@ -206,7 +206,9 @@ impl Reservation {
         let mut waited = Duration::ZERO;
         while !self.take(wanted) {
             if waited >= MEMORY_WAIT {
-                if self.room.0.budget.left() < wanted - held {
+                let budget = &self.room.0.budget;
+                let is_own = self.taken.account().own() > budget.bytes_max() / 4;
+                if !is_own && budget.left() < wanted - held {
                     self.room.note_overload(now);
                 }
                 return Err(too_many());

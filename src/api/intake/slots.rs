@@ -2,6 +2,7 @@
 //! publishers does not make those of others wait.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,15 +27,37 @@ pub(super) struct Slots {
     places: Places<TopicId>,
     /// How long the last request of each topic has waited whose requests wait.
     last_waits: Arc<Mutex<HashMap<TopicId, Duration>>>,
+    held: Arc<Held>,
 }
 
+/// How many slots each topic has that has any.
+#[derive(Default)]
+struct Held(Mutex<HashMap<TopicId, usize>>);
+
 /// The slot of one request, until it is dropped.
-pub(in crate::api) type Slot = TakenPlace<TopicId>;
+pub(in crate::api) struct Slot {
+    _place: TakenPlace<TopicId>,
+    topic: TopicId,
+    held: Arc<Held>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut held = self.held.0.lock().unwrap();
+        if let Entry::Occupied(mut count) = held.entry(self.topic) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+}
 
 /// Why a request gets no slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoSlot {
-    /// Whether others than the publishers of its topic are the cause.
+    /// Whether others than the publishers of its topic are the cause: those of one topic that has many slots, or for which many wait,
+    /// are their own.
     pub(super) is_overload: bool,
 }
 
@@ -43,6 +66,7 @@ impl Default for Slots {
         Self {
             places: Places::of(SLOTS),
             last_waits: Arc::default(),
+            held: Arc::default(),
         }
     }
 }
@@ -50,8 +74,8 @@ impl Default for Slots {
 impl Slots {
     /// Waits a moment for a slot.
     pub(super) async fn take(&self, topic: TopicId) -> Result<Slot, NoSlot> {
-        if let Some(slot) = self.places.take_free() {
-            return Ok(slot); // as nearly always
+        if let Some(place) = self.places.take_free() {
+            return Ok(self.slot(topic, place)); // as nearly always
         }
         let is_first = self.places.waiting(&topic) == 0;
         if is_first {
@@ -59,15 +83,33 @@ impl Slots {
         }
         let wait = if is_first { FIRST_WAIT } else { SLOT_WAIT };
         let stopwatch = Stopwatch::begin();
-        let slot = tokio::time::timeout(wait, self.places.take(topic)).await;
+        let place = tokio::time::timeout(wait, self.places.take(topic)).await;
         let waiting = self.places.waiting(&topic);
         let mut last_waits = self.last_waits.lock().unwrap();
         match waiting {
             0 => last_waits.remove(&topic),
             _ => last_waits.insert(topic, stopwatch.took()),
         };
-        let is_overload = waiting < SLOTS;
-        slot.map_err(|_| NoSlot { is_overload })
+        drop(last_waits);
+        let is_overload = self.held(topic) + waiting < SLOTS / 2;
+        place
+            .map(|place| self.slot(topic, place))
+            .map_err(|_| NoSlot { is_overload })
+    }
+
+    fn slot(&self, topic: TopicId, place: TakenPlace<TopicId>) -> Slot {
+        *self.held.0.lock().unwrap().entry(topic).or_default() += 1;
+        Slot {
+            _place: place,
+            topic,
+            held: Arc::clone(&self.held),
+        }
+    }
+
+    /// How many slots a topic has.
+    fn held(&self, topic: TopicId) -> usize {
+        let held = self.held.0.lock().unwrap();
+        held.get(&topic).copied().unwrap_or_default()
     }
 
     /// Whether a request to `topic` would wait in vain, as far as the last one tells.
@@ -124,7 +166,10 @@ mod tests {
         assert_eq!(none, Some(NoSlot { is_overload: true }));
         assert_eq!(begun.elapsed(), FIRST_WAIT);
         assert!(!slots.is_crowded(BUSY), "nobody waits");
+        let none = slots.take(BUSY).await.err();
+        assert_eq!(none, Some(NoSlot { is_overload: false }), "its own doing");
         drop(held);
+        assert_eq!(slots.held(BUSY), 0);
         assert_eq!(slots.places.free(), SLOTS);
     }
 }
