@@ -302,7 +302,7 @@ mod tests {
         };
         assert_eq!(taken_of(PREFACE, with_bodies).await, all);
         let with_request_every = |frames: usize| {
-            let read = Cell::new(0);
+            let read = Cell::new(0_usize);
             move |progress: &Progress| {
                 read.set(read.get() + 1);
                 if read.get().is_multiple_of(frames) {
