@@ -69,9 +69,9 @@ impl Late {
         }
     }
 
-    fn note(&mut self, bytes: u32, now: Instant) {
+    fn note(&mut self, bytes: u32) {
         let later = self.until + Duration::from_secs(1) * bytes / RATE_MIN;
-        self.until = later.min(now + GRACE);
+        self.until = later.min(sleep(GRACE).deadline()); // in so long from now
     }
 
     /// Ready when the body is too slow.
@@ -98,7 +98,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for PacedBody<B>
                 .and_then(|frame| frame.as_ref().ok()?.data_ref());
             let bytes = data.map_or(0, Bytes::len);
             if let Some(late) = &mut this.late {
-                late.note(u32::try_from(bytes).unwrap_or(u32::MAX), Instant::now());
+                late.note(u32::try_from(bytes).unwrap_or(u32::MAX));
             }
             this.progress.note_body(bytes);
             this.is_over = frame.is_none() || this.inner.is_end_stream();

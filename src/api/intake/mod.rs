@@ -20,7 +20,7 @@ use crate::api::error::{ApiError, TOO_MUCH};
 use crate::base::Timestamp;
 use crate::base::budget::{Budget, MemoryGroups, PartOfGroup, TakenBytes};
 use crate::model::topic::TopicId;
-use slots::{Slot, Slots};
+use slots::{RequestSlot, Slots};
 
 /// Bytes of request bodies, and of the events in them until they are stored: 64 requests of the greatest size.
 const BODIES_MAX: usize = 64 * 1_024 * 1_024;
@@ -122,7 +122,11 @@ impl Intake {
     }
 
     /// Waits a moment for a slot for a request to `topic`.
-    pub(super) async fn slot(&self, topic: TopicId, now: Timestamp) -> Result<Slot, ApiError> {
+    pub(super) async fn slot(
+        &self,
+        topic: TopicId,
+        now: Timestamp,
+    ) -> Result<RequestSlot, ApiError> {
         self.slots.take(topic).await.map_err(|none| {
             if none.is_overload {
                 self.note_overload(now);

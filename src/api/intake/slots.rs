@@ -27,21 +27,21 @@ pub(super) struct Slots {
     places: Places<TopicId>,
     /// How long the last request of each topic has waited whose requests wait.
     last_waits: Arc<Mutex<HashMap<TopicId, Duration>>>,
-    held: Arc<Held>,
+    held: Arc<SlotCounts>,
 }
 
 /// How many slots each topic has that has any.
 #[derive(Default)]
-struct Held(Mutex<HashMap<TopicId, usize>>);
+struct SlotCounts(Mutex<HashMap<TopicId, usize>>);
 
 /// The slot of one request, until it is dropped.
-pub(in crate::api) struct Slot {
+pub(in crate::api) struct RequestSlot {
     _place: TakenPlace<TopicId>,
     topic: TopicId,
-    held: Arc<Held>,
+    held: Arc<SlotCounts>,
 }
 
-impl Drop for Slot {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         let mut held = self.held.0.lock().unwrap();
         if let Entry::Occupied(mut count) = held.entry(self.topic) {
@@ -73,7 +73,7 @@ impl Default for Slots {
 
 impl Slots {
     /// Waits a moment for a slot.
-    pub(super) async fn take(&self, topic: TopicId) -> Result<Slot, NoSlot> {
+    pub(super) async fn take(&self, topic: TopicId) -> Result<RequestSlot, NoSlot> {
         if let Some(place) = self.places.take_free() {
             return Ok(self.slot(topic, place)); // as nearly always
         }
@@ -97,9 +97,9 @@ impl Slots {
             .map_err(|_| NoSlot { is_overload })
     }
 
-    fn slot(&self, topic: TopicId, place: TakenPlace<TopicId>) -> Slot {
+    fn slot(&self, topic: TopicId, place: TakenPlace<TopicId>) -> RequestSlot {
         *self.held.0.lock().unwrap().entry(topic).or_default() += 1;
-        Slot {
+        RequestSlot {
             _place: place,
             topic,
             held: Arc::clone(&self.held),
