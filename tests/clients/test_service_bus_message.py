@@ -9,7 +9,8 @@ from azure.servicebus import ServiceBusMessage, ServiceBusMessageState, ServiceB
 from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
 from azure.servicebus.exceptions import MessageSizeExceededError
 
-from queues import SIZES, over_all_transports, received, receiver, send
+from amqp import composite, compound, described, symbol, text
+from queues import SIZES, manage, over_all_transports, received, receiver, send
 
 pytestmark = over_all_transports
 
@@ -104,6 +105,31 @@ def test_decimals_and_truth_values_are_read_by_who_sent_them(client, queue):
                 assert str(each.application_properties[b"price"]) == "12.50"
             if received != mode:
                 receiving.complete_message(message)
+
+
+def test_what_this_client_has_no_reader_for_does_not_end_its_receivers(client, queue):
+    """Only other clients send such values; this one can pass them on, as messages to schedule."""
+    # A character, a decimal of 32 bits and an array of nothing.
+    values = {"char": b"\x73\0\0\0a", "small": b"\x74\x32\0\0\x01", "nothing": b"\xe0\x02\x00\xa1"}
+    foreign = [
+        composite(0x73, text(name))
+        + described(0x72, compound(b"\xd1", [symbol("k"), compound(b"\xd0", [value])]))
+        + described(0x74, compound(b"\xd1", [text("p"), b"\x40" if name == "nothing" else value]))
+        + described(0x77, value)
+        + described(0x78, compound(b"\xd1", [symbol("f"), value]))
+        for name, value in values.items()
+    ]
+    with receiver(client, queue) as receiving:
+        scheduled = manage(receiving, "schedule-message", {"messages": [{"message": each} for each in foreign]})
+        assert len(scheduled[b"sequence-numbers"]) == len(foreign)
+    send(client, queue, "beside", message_id="beside")
+    found = {each.message_id: each.raw_amqp_message for each in received(client, queue, 4)}
+    assert set(found) == {"beside", *values}
+    for name, value in {"char": b"a", "small": Decimal("0.1"), "nothing": []}.items():
+        raw = found[name]
+        assert (raw.body, raw.footer) == (value, {b"f": value})
+        assert raw.annotations[b"k"] == [value]
+        assert raw.application_properties == {b"p": None if name == "nothing" else value}
 
 
 def test_the_life_and_the_lock_that_a_message_really_has_are_told(client, create_queue):

@@ -22,8 +22,7 @@ use crate::model::limits::{
 };
 use crate::model::session::{HeldSession, SessionError};
 use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::message::encoded;
-use crate::wire::amqp::outcome::{Changes, Outcome};
+use crate::wire::amqp::outcome::{Outcome, encoded_changes};
 
 /// A link over which a client receives.
 pub(super) struct ReceiverLink {
@@ -261,33 +260,22 @@ impl LockDecision {
 
 /// Returns what an outcome does to a message, and the properties that it sets.
 fn disposition(outcome: &Outcome) -> Result<(Disposition, Vec<u8>), MessagingError> {
-    outcome.check()?;
     Ok(match outcome {
         Outcome::Complete => (Disposition::Complete, Vec::new()),
         Outcome::Release => (Disposition::Uncount, Vec::new()),
-        Outcome::Abandon(set) => (Disposition::Abandon, properties(set)),
-        Outcome::Defer(set) => (Disposition::Defer, properties(set)),
+        Outcome::Abandon(set) => (Disposition::Abandon, encoded_changes(set)?),
+        Outcome::Defer(set) => (Disposition::Defer, encoded_changes(set)?),
         Outcome::DeadLetter(dead) => {
+            let set = encoded_changes(&dead.properties)?;
             let details = DeadLetterDetails {
                 reason: dead.reason.clone(),
                 description: dead.description.clone(),
                 properties: Vec::new(),
             };
             let dead_letter = Disposition::DeadLetter(Arc::new(details.checked()?));
-            (dead_letter, properties(&dead.properties))
+            (dead_letter, set)
         }
     })
-}
-
-fn properties(set: &Changes) -> Vec<u8> {
-    if set.is_empty() {
-        return Vec::new();
-    }
-    let each = set.iter();
-    encoded(
-        each.map(|(name, value)| (name.as_str().into(), value.clone()))
-            .collect(),
-    )
 }
 
 /// Renews the lock on a session that a connection holds, and keeps it as it is then.

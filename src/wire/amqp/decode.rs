@@ -7,12 +7,16 @@ use uuid::Uuid;
 
 use crate::model::limits::HEAD_BYTES_MAX;
 use crate::wire::amqp::condition::{DECODE_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED};
+use crate::wire::amqp::decimal;
 use crate::wire::amqp::descriptor::number;
 use crate::wire::amqp::encode::element_type;
 use crate::wire::amqp::value::{Array, ElementType, Map, Value};
 
-/// How deep values may be nested: as deep as .NET's client reads them, and shallow enough for any stack.
+/// How deep values may be nested: as deep as the clients for .NET and Python read them, and shallow enough for any stack.
 const DEPTH_MAX: usize = 64;
+
+/// How many values a list, map or array of a message may have: Python's client reads none with more.
+const COMPOUND_VALUES_MAX: usize = 65_536;
 
 /// How many values one decoding of a message may make: a request to settle or to schedule 4,500 messages, which is the
 /// largest, stays below. A byte can stand for a value that takes forty in memory. And since the elements of an array may
@@ -65,6 +69,8 @@ pub enum DecodeError {
     },
     #[error("the property {name:?} {problem}")]
     WrongProperty { name: String, problem: &'static str },
+    #[error("the body {0}")]
+    WrongBody(&'static str),
     #[error(
         "header, annotations and properties have {0} bytes; at most {HEAD_BYTES_MAX} are allowed"
     )]
@@ -88,7 +94,8 @@ impl DecodeError {
             | Self::Missing { .. }
             | Self::WrongKind { .. }
             | Self::TooLong { .. }
-            | Self::WrongProperty { .. } => NOT_ALLOWED,
+            | Self::WrongProperty { .. }
+            | Self::WrongBody(_) => NOT_ALLOWED,
             Self::HeadTooLarge(_) => MESSAGE_SIZE_EXCEEDED,
         }
     }
@@ -100,6 +107,8 @@ pub struct Decoder {
     bytes: Bytes,
     values_left: usize,
     values_max: usize,
+    /// A check has come upon what [`Value::canonical`] changes or rejects.
+    has_other_forms: bool,
 }
 
 impl Decoder {
@@ -119,6 +128,7 @@ impl Decoder {
             bytes,
             values_left: values_max,
             values_max,
+            has_other_forms: false,
         }
     }
 
@@ -268,6 +278,7 @@ impl Decoder {
             bytes: self.sized(code)?,
             values_left: self.values_left,
             values_max: self.values_max,
+            has_other_forms: false,
         };
         let count = inside.length(code)?;
         Ok((inside, count))
@@ -275,6 +286,7 @@ impl Decoder {
 
     fn leave(&mut self, inside: &Self) -> Result<(), DecodeError> {
         self.values_left = inside.values_left;
+        self.has_other_forms |= inside.has_other_forms;
         match inside.is_empty() {
             true => Ok(()),
             false => Err(DecodeError::WrongSize),
@@ -323,10 +335,12 @@ impl Decoder {
         })
     }
 
-    /// Steps over a value and looks at all that is inside, without keeping any of it: how deep it is, and whether its texts
-    /// are ones.
-    pub(super) fn check(&mut self) -> Result<(), DecodeError> {
-        self.check_nested(0)
+    /// Steps over a value and looks at all that is inside, without keeping any of it: how deep and how long it is, and whether
+    /// its texts are ones. Returns whether all is in the form that [`Value::canonical`] makes.
+    pub(super) fn check(&mut self) -> Result<bool, DecodeError> {
+        self.has_other_forms = false;
+        self.check_nested(0)?;
+        Ok(!self.has_other_forms)
     }
 
     fn check_nested(&mut self, depth: usize) -> Result<(), DecodeError> {
@@ -337,14 +351,22 @@ impl Decoder {
         if code != 0x00 {
             return self.check_content(code, depth);
         }
+        check_depth(code, depth)?;
+        self.has_other_forms |= self.peek().is_some_and(has_inside);
         self.check_nested(depth + 1)?;
         self.check_nested(depth + 1)
     }
 
     fn check_content(&mut self, code: u8, depth: usize) -> Result<(), DecodeError> {
+        check_depth(code, depth)?;
         if !is_compound(code) {
             let length = width(code, &self.bytes)?;
             let content = self.take(length)?;
+            self.has_other_forms |= match code {
+                0x73 | 0x74 | 0x84 => true,
+                0x94 => !decimal::is_written(&content),
+                _ => false,
+            };
             // The length of a text stands before it, in one byte or four.
             let text = match code {
                 0xa1 => content.get(1..),
@@ -357,6 +379,9 @@ impl Decoder {
             };
         }
         let (mut inside, count) = self.compound(code)?;
+        if count > COMPOUND_VALUES_MAX {
+            return Err(DecodeError::TooMany(COMPOUND_VALUES_MAX));
+        }
         match code {
             0xc0 | 0xd0 => {
                 for _ in 0..count {
@@ -376,7 +401,7 @@ impl Decoder {
         }
         for _ in 0..count / 2 {
             let key = self.peek().ok_or(DecodeError::Truncated)?;
-            if is_compound(key) || matches!(key, 0x00 | 0x45) {
+            if has_inside(key) {
                 return Err(DecodeError::WrongKind {
                     of: "a map",
                     field: "each key",
@@ -395,6 +420,7 @@ impl Decoder {
                 0x00 => self.check_nested(depth + 1)?,
                 code => break code,
             }
+            self.has_other_forms = true;
             depth += 1;
             if depth > DEPTH_MAX {
                 return Err(DecodeError::TooDeep);
@@ -403,6 +429,8 @@ impl Decoder {
         if !is_constructor(code) {
             return Err(DecodeError::UnknownType(code));
         }
+        check_depth(code, depth)?;
+        self.has_other_forms |= count == 0 || code == 0x40;
         if code >> 4 == 0x4 {
             // Elements that take no bytes take memory of whoever reads them.
             let left = self.values_left.checked_sub(count);
@@ -469,6 +497,19 @@ pub(super) fn text_in(encoded: &[u8]) -> Option<&[u8]> {
 /// Whether a list, a map or an array with a size follows the constructor `code`.
 fn is_compound(code: u8) -> bool {
     matches!(code, 0xc0 | 0xc1 | 0xd0 | 0xd1 | 0xe0 | 0xf0)
+}
+
+/// Returns whether values stand inside what follows the constructor `code`, or could.
+fn has_inside(code: u8) -> bool {
+    is_compound(code) || matches!(code, 0x00 | 0x45)
+}
+
+/// Rejects what has values inside where there is no room for them, even if it is empty: Python's client does, too.
+fn check_depth(code: u8, depth: usize) -> Result<(), DecodeError> {
+    if depth >= DEPTH_MAX && has_inside(code) {
+        return Err(DecodeError::TooDeep);
+    }
+    Ok(())
 }
 
 /// Returns whether the standard has a type with the constructor `code`.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::wire::amqp::condition::{AmqpError, DEAD_LETTER};
 use crate::wire::amqp::decode::DecodeError;
+use crate::wire::amqp::message::encoded;
 use crate::wire::amqp::sent;
 use crate::wire::amqp::state::{DeliveryState, Modified};
 use crate::wire::amqp::value::{Map, Value};
@@ -88,19 +89,6 @@ impl Outcome {
             .sum()
     }
 
-    /// Rejects properties that some client could not read in the message.
-    pub fn check(&self) -> Result<(), DecodeError> {
-        let set = match self {
-            Self::Complete | Self::Release => return Ok(()),
-            Self::Abandon(set) | Self::Defer(set) => set,
-            Self::DeadLetter(dead) => &dead.properties,
-        };
-        let checks = set
-            .iter()
-            .map(|(name, value)| sent::check_property(name, value));
-        checks.collect()
-    }
-
     /// How it is confirmed: the same outcome, and never an error, which would mean that it failed.
     pub fn confirmation(&self) -> DeliveryState {
         match self {
@@ -146,11 +134,23 @@ pub fn changes(map: &Map) -> Changes {
     named_values(map).into()
 }
 
-/// The values in a map that have names, each with its name, in the form in which all clients read them.
-pub fn named_values(map: &Map) -> Vec<(String, Value)> {
-    let named = map.iter().filter_map(|(key, value)| {
-        let name = key.as_text()?.to_owned();
-        Some((name, value.clone().canonical()))
+/// Returns changes as an encoded map, or nothing if there are none. Their values are those that all clients read in the
+/// message; what some could not is rejected.
+pub fn encoded_changes(changes: &[(String, Value)]) -> Result<Vec<u8>, DecodeError> {
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let entries = changes.iter().map(|(name, value)| {
+        let value = sent::property(name, value.clone())?;
+        Ok((Value::from(name.as_str()), value))
     });
-    named.collect()
+    entries.collect::<Result<Map, DecodeError>>().map(encoded)
+}
+
+/// The values in a map that have names, each with its name.
+pub fn named_values(map: &Map) -> Vec<(String, Value)> {
+    let named = map.iter();
+    named
+        .filter_map(|(key, value)| Some((key.as_text()?.to_owned(), value.clone())))
+        .collect()
 }

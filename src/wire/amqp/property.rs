@@ -80,7 +80,8 @@ impl From<&PropertyValue> for Value {
             PropertyValue::Integer(width, number) => integer(*width, *number),
             PropertyValue::Float(number) => Self::Float(*number),
             PropertyValue::Double(number) => Self::Double(*number),
-            PropertyValue::Decimal(number) => Self::Decimal(decimal::write(*number)),
+            PropertyValue::Decimal(number) => decimal::write_rounded(*number)
+                .map_or_else(|| Self::Double(number.to_float()), Self::Decimal),
             PropertyValue::Timestamp(at) | PropertyValue::ZonelessTime(at) => {
                 Self::Timestamp(at.to_timestamp().as_ms())
             }
@@ -135,7 +136,7 @@ mod tests {
             Value::Uuid(Uuid::from_u128(7)),
             Value::Binary(vec![0, 1].into()),
             Value::Described(Box::new((Value::symbol(TIMESPAN), Value::Long(-7)))),
-            Value::Decimal(decimal::write(DecimalNumber::new(1_250, -2))),
+            Value::Decimal(decimal::write(DecimalNumber::new(1_250, -2)).expect("it fits")),
             "text".into(),
         ] {
             assert_eq!(Value::from(&PropertyValue::from(&value)), value);

@@ -17,8 +17,8 @@ use crate::wire::amqp::value::{Map, Value, get};
 /// Characters of a property's name that an error repeats.
 const NAME_SHOWN_MAX: usize = 80;
 
-/// The constructors of values of which clients read another form alone: truth values in a byte of their own, and decimals.
-const NOT_CANONICAL: [u8; 4] = [0x56, 0x74, 0x84, 0x94];
+/// The constructor of truth values in a byte of their own.
+const TRUTH_BYTE: u8 = 0x56;
 
 /// How sections are written: a described value whose descriptor is a ulong in one byte.
 const SECTION_HEAD: [u8; 2] = [0x00, 0x53];
@@ -139,7 +139,8 @@ pub(super) fn properties(given: Bytes) -> Result<Bytes, DecodeError> {
         return Err(unexpected("a list of properties", value));
     };
     let mut taken = Vec::with_capacity(fields.len());
-    let mut is_same = true;
+    // Python's client reads no section with a field that the standard does not have.
+    let mut is_same = has_short_head(&given) && fields.len() <= FIELDS.len();
     for ((name, kind), value) in FIELDS.into_iter().zip(fields) {
         let is = std::mem::discriminant(&value);
         let value = taken_as(OF, name, kind, value)?;
@@ -180,11 +181,8 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
     let Value::Map(map) = value else {
         return Err(unexpected("a map of annotations", value));
     };
-    let mut whole = Decoder::new(given.clone());
-    whole.descriptor()?;
-    whole.check()?;
     let mut taken = Map::with_capacity(map.len());
-    let mut is_same = !has_other_forms(&given)?;
+    let mut is_same = is_canonical(&given)?;
     for (key, value) in map {
         let is = std::mem::discriminant(&value);
         is_same &= !matches!(key, Value::String(_));
@@ -200,7 +198,9 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
         let known = known.find(|(name, _)| key.as_text() == Some(name));
         let value = match known {
             Some((name, kind)) => taken_as(of, name, kind, value)?,
-            None => value.canonical(),
+            None => value
+                .canonical()
+                .map_err(|problem| wrong_property(&key.plain(), problem))?,
         };
         is_same &= std::mem::discriminant(&value) == is;
         taken.push((key, value));
@@ -245,7 +245,7 @@ pub(super) fn application_properties(given: Bytes) -> Result<Bytes, DecodeError>
         return Err(unexpected("a map of application properties", value));
     };
     let mut taken = Map::with_capacity(map.len());
-    let mut is_same = !has_other_forms(&given)?;
+    let mut is_same = is_canonical(&given)?;
     for (key, value) in map {
         is_same &= matches!(key, Value::String(_));
         let (Value::String(name) | Value::Symbol(name)) = key else {
@@ -255,8 +255,8 @@ pub(super) fn application_properties(given: Bytes) -> Result<Bytes, DecodeError>
                 kind: "a string",
             });
         };
-        check_property(&name, &value)?;
-        taken.push((Value::String(name), value.canonical()));
+        let value = property(&name, value)?;
+        taken.push((Value::String(name), value));
     }
     check_unique(&taken)?;
     Ok(match is_same {
@@ -265,13 +265,15 @@ pub(super) fn application_properties(given: Bytes) -> Result<Bytes, DecodeError>
     })
 }
 
-/// Checks the value of a property of the application.
-pub(super) fn check_property(name: &str, value: &Value) -> Result<(), DecodeError> {
+/// Returns the value of a property of the application as all clients read it.
+pub(super) fn property(name: &str, value: Value) -> Result<Value, DecodeError> {
     if value.is_compound() {
         let problem = "must be a simple value, and no map, list or array";
         return Err(wrong_property(name, problem));
     }
-    Ok(())
+    value
+        .canonical()
+        .map_err(|problem| wrong_property(name, problem))
 }
 
 fn wrong_property(name: &str, problem: &'static str) -> DecodeError {
@@ -289,22 +291,23 @@ fn check_unique(map: &Map) -> Result<(), DecodeError> {
     twice.map_or(Ok(()), |name| Err(wrong_property(name, "is there twice")))
 }
 
-/// Whether a map in a section has values in a form that is not written. What they are is not looked at.
-fn has_other_forms(section: &Bytes) -> Result<bool, DecodeError> {
+/// Returns whether all clients read a section with a map as it is.
+fn is_canonical(section: &Bytes) -> Result<bool, DecodeError> {
     let mut decoder = Decoder::new(section.clone());
     decoder.descriptor()?;
-    let mut inside = decoder.inside_map()?;
-    while !inside.is_empty() {
+    let mut inside = decoder.clone().inside_map()?;
+    let mut is_same = decoder.check()? && has_short_head(section);
+    while is_same && !inside.is_empty() {
         inside.raw()?;
-        let value = inside.raw()?;
-        if value
-            .first()
-            .is_some_and(|code| NOT_CANONICAL.contains(code))
-        {
-            return Ok(true);
-        }
+        is_same = inside.peek() != Some(TRUTH_BYTE);
+        inside.raw()?;
     }
-    Ok(false)
+    Ok(is_same)
+}
+
+/// Python's client reads the shortest form of a descriptor alone.
+fn has_short_head(section: &[u8]) -> bool {
+    section.starts_with(&SECTION_HEAD)
 }
 
 /// Returns the sections of a body. Bytes are not looked into.
@@ -313,7 +316,7 @@ pub(super) fn body(given: Bytes) -> Result<Bytes, DecodeError> {
     let mut written = Vec::new();
     let mut is_same = true;
     while !sections.is_empty() {
-        is_same &= sections.clone().rest().starts_with(&SECTION_HEAD);
+        is_same &= has_short_head(&sections.clone().rest());
         let code = sections.descriptor()?;
         let start = sections.peek();
         let content = sections.clone().rest();
@@ -324,15 +327,19 @@ pub(super) fn body(given: Bytes) -> Result<Bytes, DecodeError> {
             SEQUENCE if !matches!(start, Some(0x45 | 0xc0 | 0xd0)) => {
                 return Err(wrong_body("amqp-sequence", "a list"));
             }
-            _ => sections.check()?,
+            _ => {}
         }
-        let content = content.slice(..content.len() - sections.clone().rest().len());
-        written.push((code, content));
+        if sections.check()? {
+            let length = content.len() - sections.clone().rest().len();
+            written.push((code, content.slice(..length)));
+        } else {
+            written.push((code, canonical(content)?));
+            is_same = false;
+        }
     }
     Ok(if is_same {
         given
     } else {
-        // Python's client reads the shortest form of a descriptor alone.
         let sections = written.into_iter();
         let bytes: Vec<u8> = sections
             .flat_map(|(code, content)| {
@@ -342,6 +349,13 @@ pub(super) fn body(given: Bytes) -> Result<Bytes, DecodeError> {
             .collect();
         bytes.into()
     })
+}
+
+/// Returns the first value of these bytes as all clients read it.
+fn canonical(bytes: Bytes) -> Result<Bytes, DecodeError> {
+    let value = Decoder::new(bytes).value()?.canonical();
+    let value = value.map_err(DecodeError::WrongBody)?;
+    Ok(value.to_bytes().into())
 }
 
 fn wrong_body(of: &'static str, kind: &'static str) -> DecodeError {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::base::Timestamp;
 use crate::wire::amqp::decimal;
+use crate::wire::amqp::encode::element_type;
 use crate::wire::amqp::property::Described;
 use crate::wire::duration;
 
@@ -63,6 +64,7 @@ pub struct ElementType(pub(super) u8);
 
 impl ElementType {
     pub const LONG: Self = Self(0x81);
+    const NULL: Self = Self(0x40);
     pub const TIMESTAMP: Self = Self(0x83);
     pub const UUID: Self = Self(0x98);
     pub const STRING: Self = Self(0xb1);
@@ -98,12 +100,49 @@ impl Value {
         }))
     }
 
-    /// The same value in the form in which all of Azure's clients read it.
-    pub fn canonical(self) -> Self {
-        let Self::Decimal(bytes) = self else {
-            return self;
-        };
-        Self::Decimal(decimal::read(&bytes).map_or(bytes, decimal::write))
+    /// Returns the value as all of Azure's clients read it, with all that is inside. Says what is wrong with one that some
+    /// would not read in any form.
+    pub fn canonical(self) -> Result<Self, &'static str> {
+        Ok(match self {
+            Self::Char(point) => {
+                let text = char::from_u32(point).map(String::from);
+                Self::String(text.ok_or("has a character that Unicode does not have")?)
+            }
+            Self::Decimal(bytes) => {
+                let number = decimal::read(&bytes).and_then(decimal::write);
+                Self::Decimal(number.ok_or("has a decimal of more than 96 bits or 28 places")?)
+            }
+            Self::List(values) => Self::List(all_canonical(values)?),
+            Self::Map(map) => {
+                let pair = |(key, value): (Self, Self)| -> Result<_, &'static str> {
+                    Ok((key.canonical()?, value.canonical()?))
+                };
+                Self::Map(map.into_iter().map(pair).collect::<Result<_, _>>()?)
+            }
+            Self::Array(array) => array.canonical()?,
+            Self::Described(described) => {
+                let (descriptor, value) = *described;
+                let descriptor = canonical_descriptor(descriptor)?;
+                Self::Described(Box::new((descriptor, value.canonical()?)))
+            }
+            simple @ (Self::Null
+            | Self::Bool(_)
+            | Self::Ubyte(_)
+            | Self::Ushort(_)
+            | Self::Uint(_)
+            | Self::Ulong(_)
+            | Self::Byte(_)
+            | Self::Short(_)
+            | Self::Int(_)
+            | Self::Long(_)
+            | Self::Float(_)
+            | Self::Double(_)
+            | Self::Timestamp(_)
+            | Self::Uuid(_)
+            | Self::Binary(_)
+            | Self::String(_)
+            | Self::Symbol(_)) => simple,
+        })
     }
 
     /// A text without quotes; anything else as JSON.
@@ -198,6 +237,46 @@ impl Value {
             _ => return None,
         })
     }
+}
+
+impl Array {
+    /// Returns an array, or a list: Python's client loses its place behind an array of nothing, .NET's knows no array of nulls,
+    /// and an array in which empty ones have become lists has values of two types.
+    fn canonical(self) -> Result<Value, &'static str> {
+        if self.descriptors.len() > 1 {
+            return Err("has an array with several descriptors");
+        }
+        let descriptors = self.descriptors.into_iter().map(canonical_descriptor);
+        let descriptors: Vec<Value> = descriptors.collect::<Result<_, _>>()?;
+        let values = all_canonical(self.values)?;
+        let types: Vec<ElementType> = values.iter().map(element_type).collect();
+        let is_array = |first: &ElementType| {
+            *first != ElementType::NULL && types.iter().all(|each| each == first)
+        };
+        if let Some(element) = types.first().copied().filter(is_array) {
+            return Ok(Value::Array(Box::new(Self {
+                descriptors,
+                element,
+                values,
+            })));
+        }
+        if descriptors.is_empty() || values.is_empty() {
+            return Ok(Value::List(values));
+        }
+        Err("has an array of described nulls or empty arrays")
+    }
+}
+
+fn all_canonical(values: Vec<Value>) -> Result<Vec<Value>, &'static str> {
+    values.into_iter().map(Value::canonical).collect()
+}
+
+/// Python's client looks descriptors up in a dictionary, where those that have values inside cannot stand.
+fn canonical_descriptor(descriptor: Value) -> Result<Value, &'static str> {
+    if descriptor.is_compound() || matches!(descriptor, Value::Described(_)) {
+        return Err("has a descriptor that is no simple value");
+    }
+    descriptor.canonical()
 }
 
 /// As JSON, for reading: bytes in base64, moments in RFC 3339, durations in ISO 8601, decimals as texts, and without

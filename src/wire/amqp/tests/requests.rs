@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::super::cbs::{self, PutToken, TokenKind};
 use super::super::condition::{ARGUMENT_ERROR, MESSAGE_LOCK_LOST, NOT_IMPLEMENTED};
-use super::super::decimal;
 use super::super::management::{self, NamedSession, Operation, Reply};
 use super::super::message::{Message, Properties};
 use super::super::outcome::{Changes, DeadLettering, Outcome};
@@ -12,8 +11,8 @@ use super::*;
 use crate::base::Timestamp;
 use crate::model::name::RuleName;
 use crate::model::rule::{
-    CorrelationFilter, DecimalNumber, Parameters, PropertyValue, Rule, RuleFilter, RuleValue,
-    SqlAction, SqlFilter, SystemProperty,
+    CorrelationFilter, Parameters, PropertyValue, Rule, RuleFilter, RuleValue, SqlAction,
+    SqlFilter, SystemProperty,
 };
 use crate::model::shared_access::Right;
 use crate::wire::resource::{rule_from_text, rule_to_text};
@@ -389,7 +388,7 @@ fn rules_name_what_can_be_stored() {
         Value::Timestamp(253_402_300_799_999),
         Value::Timestamp(-62_167_219_200_000),
         // It is written with more digits than it has.
-        Value::Decimal(decimal::write(DecimalNumber::new(1, 38))),
+        Value::Decimal(hex("308c0000000000000000000000000001")),
         Value::Char(0xfffe),
         Value::Binary(vec![0, 255].into()),
     ] {

@@ -3,12 +3,11 @@
 use super::super::batch::{self, BATCH_FORMAT};
 use super::super::condition::{DECODE_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED};
 use super::super::message::{Handout, Message, MessageLife, Properties, annotation};
-use super::super::outcome::{Changes, Outcome};
+use super::super::outcome::{Outcome, encoded_changes};
 use super::super::value::{ElementType, get};
 use super::*;
 use crate::base::Timestamp;
 use crate::wire::amqp::condition::DEAD_LETTER;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A section with this content, and a body behind it.
@@ -41,6 +40,13 @@ fn lists(depth: usize) -> Bytes {
     };
     let nested = (1..depth).fold(vec![0x45], around);
     [&[0x00, 0x53, 0x77], &nested[..]].concat().into()
+}
+
+/// A body of a list with so many nulls.
+fn of_nulls(count: u32) -> Bytes {
+    let nulls = vec![0x40; count as usize];
+    let head = [(count + 4).to_be_bytes(), count.to_be_bytes()].concat();
+    [&hex("00 53 77 d0")[..], &head, &nulls].concat().into()
 }
 
 #[test]
@@ -160,8 +166,68 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
             "0x4f is not the code of a type",
         ),
         (
-            hex("00 53 77 f0 00000005 00989680 40"),
+            hex("00 53 77 f0 00000005 0000000e 40"),
             "there are more than 13 values",
+        ),
+        (
+            hex("00 53 77 f0 00000005 00010001 40"),
+            "there are more than 65536 values",
+        ),
+        (of_nulls(65_537), "there are more than 65536 values"),
+        (
+            own(Value::Char(0xd800)),
+            "the property \"p\" has a character that Unicode does not have",
+        ),
+        (
+            own(Value::Decimal(hex("30060000000000000000000000000001"))),
+            "the property \"p\" has a decimal of more than 96 bits or 28 places",
+        ),
+        (
+            own(Value::Decimal(hex("78000000000000000000000000000000"))),
+            "the property \"p\" has a decimal of",
+        ),
+        (
+            own(Value::Described(Box::new((empty_list(), Value::Null)))),
+            "the property \"p\" has a descriptor that is no simple value",
+        ),
+        (
+            with_section(0x72, map(Value::symbol("k"), Value::Char(0x11_0000))),
+            "the property \"k\" has a character that Unicode does not have",
+        ),
+        (
+            with_section(
+                0x78,
+                map(Value::symbol("k"), Value::List(vec![Value::Char(0xdfff)])),
+            ),
+            "the property \"k\" has a character that Unicode does not have",
+        ),
+        (
+            hex("00 53 77 73 0000d800"),
+            "the body has a character that Unicode does not have",
+        ),
+        (
+            hex("00 53 76 c0 12 01 94 30400001000000000000000000000000"),
+            "the body has a decimal of more than 96 bits or 28 places",
+        ),
+        (
+            hex("00 53 77 00 45 40"),
+            "the body has a descriptor that is no simple value",
+        ),
+        (
+            hex("00 53 77 00 00 53 99 40 40"),
+            "the body has a descriptor that is no simple value",
+        ),
+        (
+            hex("00 53 77 e0 06 01 00 45 a1 01 61"),
+            "the body has a descriptor that is no simple value",
+        ),
+        (
+            hex("00 53 77 e0 0a 01 00 53 99 00 53 98 a1 01 61"),
+            "the body has an array with several descriptors",
+        ),
+        (
+            hex("00 53 77 e0 05 02 00 53 99 40"),
+            "the body has an array of described nulls or empty arrays",
         ),
         (
             hex("00 53 77 e0 02 09 46"),
@@ -198,6 +264,7 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
             ),
             "x-opt-delivery-time of message-annotations must be a timestamp",
         ),
+        (lists(65), "values are nested more than 64 deep"),
         (lists(66), "values are nested more than 64 deep"),
         (lists(3_000), "values are nested more than 64 deep"),
     ] {
@@ -206,6 +273,7 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
     }
     let deep = Message::sent(&lists(64)).expect("as deep as may be");
     assert!(!deep.plain_body().is_empty());
+    Message::sent(&of_nulls(65_536)).expect("as long as may be");
 }
 
 #[test]
@@ -287,6 +355,32 @@ fn texts_symbols_and_binaries_are_exchanged_and_numbers_widened() {
 }
 
 #[test]
+fn sections_are_kept_as_python_reads_them() {
+    let nulls = |count: usize| "40".repeat(count);
+    for (given, expected) in [
+        (
+            "00 80 0000000000000074 c1 05 02 a1 01 70 40".to_owned(),
+            "00 53 74 c1 05 02 a1 01 70 40".to_owned(),
+        ),
+        (
+            "00 80 0000000000000078 c1 05 02 a3 01 6b 40".to_owned(),
+            "00 53 78 c1 05 02 a3 01 6b 40".to_owned(),
+        ),
+        (
+            "00 80 0000000000000073 c0 03 01 a1 00".to_owned(),
+            "00 53 73 c0 03 01 a1 00".to_owned(),
+        ),
+        (
+            format!("00 53 73 c0 0f 0e {}", nulls(14)),
+            format!("00 53 73 c0 0e 0d {}", nulls(13)),
+        ),
+    ] {
+        let message = Message::sent(&hex(&given)).expect("a message");
+        assert_eq!(Bytes::from(message.to_bytes()), hex(&expected), "{given}");
+    }
+}
+
+#[test]
 fn sections_of_a_body_are_kept_under_the_shortest_descriptor() {
     let data = "a0 01 61";
     for descriptor in [
@@ -317,15 +411,9 @@ fn properties_are_kept_in_the_form_that_all_clients_read() {
         ),
         ("74 32000001", "94 0c3e0000000000000000000000000001"),
         ("84 b1a000000000007d", "94 8c3e000000000000000000000000007d"),
-        // What Azure's library has no number for stays.
-        (
-            "94 30060000000000000000000000000001",
-            "94 30060000000000000000000000000001",
-        ),
-        (
-            "94 78000000000000000000000000000000",
-            "94 78000000000000000000000000000000",
-        ),
+        // Characters as texts.
+        ("73 00000061", "a1 01 61"),
+        ("73 0001f600", "a1 04 f09f9880"),
         // Other long forms are read by everybody.
         ("70 00000007", "70 00000007"),
         ("b1 00000001 61", "b1 00000001 61"),
@@ -355,31 +443,136 @@ fn properties_are_kept_in_the_form_that_all_clients_read() {
     }
 }
 
+/// A list, map or array of so many values, which have these bytes.
+fn around(code: u8, count: u8, values: &[u8]) -> Vec<u8> {
+    let size = u8::try_from(values.len() + 1).expect("small");
+    [&[code, size, count], values].concat()
+}
+
+/// A message with this value in its body, in an annotation and in the footer.
+fn with_value(value: &str) -> [Bytes; 4] {
+    let bytes = hex(value);
+    let list = around(0xc0, 1, &bytes);
+    let inside = around(0xc1, 2, &[&hex("a3 01 6b")[..], &list].concat());
+    let body = hex("00 53 77 40");
+    [
+        [&hex("00 53 77")[..], &bytes].concat(),
+        [&hex("00 53 76")[..], &list].concat(),
+        [&hex("00 53 72")[..], &inside, &body].concat(),
+        [&body[..], &hex("00 53 78"), &inside].concat(),
+    ]
+    .map(Bytes::from)
+}
+
+#[test]
+fn what_some_client_could_not_read_is_written_in_another_form_wherever_it_stands() {
+    for (given, kept) in [
+        ("73 00000061", "a1 01 61"),
+        ("74 32000001", "94 0c3e0000000000000000000000000001"),
+        ("84 b1a000000000007d", "94 8c3e000000000000000000000000007d"),
+        (
+            "94 30380000000000000000000000003039",
+            "94 0c380000000000000000000000003039",
+        ),
+        // An array of nothing is a list of nothing.
+        ("e0 02 00 a1", "45"),
+        ("f0 00000005 00000000 b1", "45"),
+        ("e0 05 00 00 53 24 d0", "45"),
+        // So is one in an array, which then is a list.
+        (
+            "e0 0a 02 e0 02 00 a1 04 01 a1 01 61",
+            "c0 0b 02 45 e0 07 01 b1 00000001 61",
+        ),
+        ("e0 02 03 40", "c0 04 03 40 40 40"),
+        (
+            "e0 0a 02 73 00000061 00000062",
+            "e0 0c 02 b1 00000001 61 00000001 62",
+        ),
+        (
+            "e0 06 01 74 32000001",
+            "e0 12 01 94 0c3e0000000000000000000000000001",
+        ),
+        // As key, value, descriptor, and behind one.
+        (
+            "c1 0b 02 73 00000061 73 00000062",
+            "c1 07 02 a1 01 61 a1 01 62",
+        ),
+        ("00 73 00000061 40", "00 a1 01 61 40"),
+        ("00 53 99 73 00000061", "00 53 99 a1 01 61"),
+        // What everybody reads keeps its bytes.
+        ("56 01", "56 01"),
+        ("b1 00000001 61", "b1 00000001 61"),
+        ("e0 03 01 54 07", "e0 03 01 54 07"),
+        (
+            "e0 12 01 94 0c3e0000000000000000000000000001",
+            "e0 12 01 94 0c3e0000000000000000000000000001",
+        ),
+        ("00 53 99 b1 00000001 61", "00 53 99 b1 00000001 61"),
+    ] {
+        for (sent, expected) in with_value(given).into_iter().zip(with_value(kept)) {
+            let message = Message::sent(&sent).unwrap_or_else(|error| panic!("{given}: {error}"));
+            assert_eq!(Bytes::from(message.to_bytes()), expected, "{given}");
+        }
+    }
+}
+
 #[test]
 fn what_a_receiver_sets_is_in_the_same_form() {
     let decimal = |bytes| Value::Decimal(hex(bytes));
-    let given = vec![(
-        Value::symbol("total"),
-        decimal("30380000000000000000000000003039"),
-    )];
-    let modified = DeliveryState::Modified(Modified {
-        delivery_failed: None,
-        undeliverable_here: None,
-        annotations: given,
-    });
-    let Some(Outcome::Abandon(set)) = Outcome::of(&modified) else {
-        panic!("an abandon");
+    let outcomes = |value: Value| {
+        let set = vec![(Value::symbol("p"), value)];
+        let modified = |undeliverable_here| {
+            DeliveryState::Modified(Modified {
+                delivery_failed: None,
+                undeliverable_here,
+                annotations: set.clone(),
+            })
+        };
+        let error = AmqpError {
+            info: set.clone(),
+            ..AmqpError::new(DEAD_LETTER, "")
+        };
+        let states = [
+            modified(None),
+            modified(Some(true)),
+            DeliveryState::Rejected(Some(error)),
+        ];
+        states.map(|state| match Outcome::of(&state) {
+            Some(Outcome::Abandon(set) | Outcome::Defer(set)) => encoded_changes(&set),
+            Some(Outcome::DeadLetter(dead)) => encoded_changes(&dead.properties),
+            other @ (Some(Outcome::Complete | Outcome::Release) | None) => panic!("{other:?}"),
+        })
     };
-    assert_eq!(set[0].1, decimal("0c380000000000000000000000003039"));
-    for outcome in [Outcome::Abandon, Outcome::Defer] {
-        let wrong: Changes = Arc::new([("p".to_owned(), Value::Map(Map::new()))]);
-        let error = outcome(wrong).check().expect_err("a map");
-        assert!(
-            error.to_string().starts_with("the property \"p\""),
-            "{error}"
-        );
-        assert_eq!(outcome(Arc::clone(&set)).check(), Ok(()));
+    for (given, kept) in [
+        (
+            decimal("30380000000000000000000000003039"),
+            decimal("0c380000000000000000000000003039"),
+        ),
+        (
+            decimal("32000001"),
+            decimal("0c3e0000000000000000000000000001"),
+        ),
+        (Value::Char(0x61), "a".into()),
+        (Value::Int(7), Value::Int(7)),
+    ] {
+        for set in outcomes(given) {
+            let set = set.expect("it can be read");
+            assert_eq!(decoded(&set), Ok(map("p".into(), kept.clone())));
+        }
     }
+    for wrong in [
+        Value::Map(Map::new()),
+        Value::array(ElementType::LONG, Vec::new()),
+        Value::Char(0xd800),
+        decimal("78000000"),
+        Value::Described(Box::new((Value::List(Vec::new()), Value::Null))),
+    ] {
+        for set in outcomes(wrong) {
+            let error = set.expect_err("no client could read it").to_string();
+            assert!(error.starts_with("the property \"p\""), "{error}");
+        }
+    }
+    assert_eq!(encoded_changes(&[]), Ok(Vec::new()));
 }
 
 #[test]
@@ -509,6 +702,33 @@ fn an_array_of_nothing_says_of_what() {
     assert_eq!(decoded(&described.to_bytes()), Ok(described));
 }
 
+/// Returns whether the clients for Python and .NET read a value.
+fn is_readable(value: &Value) -> bool {
+    let all = |values: &[Value]| values.iter().all(is_readable);
+    let is_descriptor = |value: &Value| !value.is_compound() && is_readable(value);
+    if let Value::Decimal(bytes) = value {
+        bytes.len() == 16 && bytes[0] & 0x7f == 0x0c
+    } else if let Value::List(values) = value {
+        all(values)
+    } else if let Value::Map(map) = value {
+        map.iter()
+            .all(|(key, value)| is_readable(key) && is_readable(value))
+    } else if let Value::Array(array) = value {
+        let has_null = array.values.contains(&Value::Null);
+        let is_described_once = array.descriptors.len() <= 1;
+        let descriptors = array.descriptors.iter().all(is_descriptor);
+        !array.values.is_empty()
+            && !has_null
+            && is_described_once
+            && descriptors
+            && all(&array.values)
+    } else if let Value::Described(described) = value {
+        is_descriptor(&described.0) && is_readable(&described.1)
+    } else {
+        !matches!(value, Value::Char(_))
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_taken_is_in_its_only_form(value in value(), key in scalar()) {
@@ -521,6 +741,11 @@ proptest! {
             (0x78, map(key, value)),
         ] {
             if let Ok(message) = Message::sent(&Value::described(code, content).to_bytes().into()) {
+                let mut sections = Decoder::new(message.to_bytes().into());
+                while !sections.is_empty() {
+                    let section = sections.value().expect("a section");
+                    prop_assert!(is_readable(&section), "{section:?}");
+                }
                 let again = Message::sent(&message.to_bytes().into());
                 prop_assert_eq!(again, Ok(message));
             }
