@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::base::budget::PresentedKey;
 use crate::base::request_memory::RequestMemory;
 use crate::base::{Stopwatch, Timestamp};
 use crate::broker::people::TokenHolder;
@@ -163,9 +164,19 @@ impl<'a> Place<'a> {
         pairs.into_iter().flatten()
     }
 
-    /// Who has shown a key for it, where memory is shared: all keys of a namespace and its topics stand together, and those of
+    /// Returns what was shown for it, where memory is shared: all keys of a namespace and its topics stand together, and those of
     /// another topic.
-    pub(super) fn holder(self) -> String {
+    pub(super) fn shown(self, opener: &Opener) -> PresentedKey {
+        PresentedKey {
+            holder: self.holder(),
+            key: Some(match opener {
+                Opener::Key(key) => format!("{key:?}"),
+                Opener::Bearer(actor) => format!("{actor:?}"),
+            }),
+        }
+    }
+
+    fn holder(self) -> String {
         let resource_id = match self {
             Self::Topic(topic) => {
                 let namespace = topic.namespace.as_ref();
@@ -188,18 +199,26 @@ pub(super) struct TopicRequest<'a> {
     pub(super) address: Option<IpAddr>,
 }
 
-/// Checks that a request may use `place`, or know that it is not there. Who has not shown a key does not learn which topics
-/// there are.
+/// Opens a topic or a namespace.
+#[derive(Debug)]
+pub(super) enum Opener {
+    Key(KeyRef),
+    Bearer(Actor),
+}
+
+/// Checks that a request may use `place`, or know that it is not there, and returns what has opened that. Who has not shown a key
+/// does not learn which topics there are.
 pub(super) fn authorize_for_topic(
     state: &ApiState,
     place: Place<'_>,
     request: &TopicRequest<'_>,
-) -> Result<(), ApiError> {
+) -> Result<Opener, ApiError> {
     let (presented, from) = match request.credential {
         Credential::Key { key, from } => (key, from),
         Credential::Token { token, from } => (token, from),
         Credential::Bearer(token) => {
-            return check_role(state, token, request.address, Role::Operator).map(drop);
+            let caller = check_role(state, token, request.address, Role::Operator)?;
+            return Ok(Opener::Bearer(caller.actor));
         }
         Credential::None => {
             return Err(ApiError::unauthorized(
@@ -248,7 +267,7 @@ pub(super) fn authorize_for_topic(
         )));
     }
     state.broker.note_key_use(shown.key);
-    Ok(())
+    Ok(Opener::Key(shown.key))
 }
 
 /// A key of a topic or of its namespace, which a request has shown as it is or by what it signed.
@@ -442,10 +461,10 @@ pub(super) fn address_of(extensions: &Extensions) -> Option<IpAddr> {
     address.map(|ConnectInfo(address)| address.ip().to_canonical())
 }
 
-/// Notes that who sends a request has shown a valid key or token: that of `holder`.
-pub(super) fn note_known(extensions: &Extensions, holder: impl FnOnce() -> String) {
+/// Notes that who sends a request has shown this key or token, which is valid.
+pub(super) fn note_known(extensions: &Extensions, shown: impl FnOnce() -> PresentedKey) {
     if let Some(memory) = extensions.get::<RequestMemory>() {
-        memory.note_key(holder);
+        memory.note_key(shown);
     }
 }
 
@@ -457,7 +476,7 @@ pub(super) async fn require_role(
 ) -> Result<Response, ApiError> {
     let principal = principal(&state, request.headers(), request.extensions())?;
     note_known(request.extensions(), || {
-        format!("{:?}", principal.caller.actor) // no user has the name of another kind
+        PresentedKey::alone(format!("{:?}", principal.caller.actor)) // no user has the name of another kind
     });
     principal.check(role)?;
     state.options.azure.check(request.extensions())?;

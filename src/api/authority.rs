@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::ApiState;
 use crate::api::auth::check_role;
 use crate::api::error::ApiError;
+use crate::base::budget::PresentedKey;
 use crate::base::{Timestamp, sha256_hex};
 use crate::model::access::{KeyName, KeyOwner, KeyRef, Secret};
 use crate::model::audit::Actor;
@@ -308,6 +309,14 @@ impl Authority {
         match &self.scope {
             AuthorityScope::Namespace => None,
             AuthorityScope::Entity(_) => Some(&self.proof.key),
+        }
+    }
+
+    /// Returns what was shown for it, where memory is shared.
+    pub(in crate::api) fn shown_key(&self) -> PresentedKey {
+        PresentedKey {
+            holder: self.holder(),
+            key: self.key_of_holder().map(str::to_owned),
         }
     }
 

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use crate::api::authority::Authority;
 use crate::api::intake::client_of;
 use crate::base::budget::{
-    Budget, MemoryAccount, MemoryGroups, NothingLeft, PartOfGroup, TakenBytes,
+    Budget, KEY_TIMES, MemoryAccount, MemoryGroups, NothingLeft, PartOfGroup, TakenBytes,
 };
 use crate::base::request_memory::RequestMemory;
 use crate::broker::{MessageReceiver, MessagingError};
@@ -24,10 +24,6 @@ const STRANGERS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
 /// Bytes that are kept for connections of AMQP whose client has shown a key. One key has half of them beside nobody, over any
 /// number of connections: 5,000 to 6,000 links.
 const CLIENTS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
-
-/// How many times as much as it leaves to the others a key has of what all keys of a queue or topic may have: it keeps none of them
-/// from sending or receiving.
-const KEY_TIMES: usize = 31;
 
 /// Bytes beyond each of these for messages that are read, of those who keep little: two of the usual largest size, while an answer
 /// over HTTP is made of each.

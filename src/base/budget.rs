@@ -22,6 +22,10 @@ const KNOWN_FOR: Duration = Duration::from_millis(5);
 /// Bytes up to which an account and its groups keep little: connections with a few requests or links, such as most clients have.
 const LITTLE_BYTES: usize = 128 * 1_024;
 
+/// How many times as much as it leaves to the others a key has of what all keys of its holder may have, such as those of a queue: it
+/// keeps none of them from sending or receiving.
+pub const KEY_TIMES: usize = 31;
+
 /// Bytes that all may keep together. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<BudgetState>);
@@ -39,8 +43,8 @@ struct BudgetState {
     going: Mutex<Going>,
     patience: Duration,
     known_for: Duration,
-    /// By the keys that clients have shown over accounts that they had before.
-    keys: MemoryGroups<String>,
+    /// By what clients have shown over accounts that they had before: by the holder, and by the key of a holder who has several.
+    keys: MemoryGroups<(String, Option<String>)>,
 }
 
 /// Who has to close.
@@ -60,6 +64,8 @@ struct Largest {
     stranger: Option<Weak<AccountState>>,
     with_key: Option<Weak<AccountState>>,
     of_all: Option<Weak<AccountState>>,
+    /// Who has most of each group in which accounts share what it may have.
+    beside: HashMap<GroupId, Weak<AccountState>>,
 }
 
 /// The bytes that several accounts keep together, such as those of one address.
@@ -69,6 +75,10 @@ pub struct MemoryGroup(Arc<AtomicUsize>);
 impl MemoryGroup {
     fn taken(&self) -> usize {
         self.0.load(Ordering::Relaxed)
+    }
+
+    fn id(&self) -> GroupId {
+        Arc::as_ptr(&self.0).addr()
     }
 }
 
@@ -87,6 +97,22 @@ pub struct PartOfGroup {
     pub times: usize,
 }
 
+/// A key that a client has shown, or a token or a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresentedKey {
+    /// Whose it is, such as a queue: all keys of a holder stand together.
+    pub holder: String,
+    /// Which of them it is; `None` if the holder has no other.
+    pub key: Option<String>,
+}
+
+impl PresentedKey {
+    /// Returns one that stands for its holder alone, such as a token.
+    pub fn alone(holder: String) -> Self {
+        Self { holder, key: None }
+    }
+}
+
 /// One who keeps something. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MemoryAccount(Arc<AccountState>);
@@ -100,7 +126,7 @@ struct AccountState {
     taken: AtomicUsize,
     /// True once its client has shown a valid key or token.
     is_known: AtomicBool,
-    /// The group of the key that its client has shown first.
+    /// The groups of the key that its client has shown first.
     of_key: OnceLock<GroupOfKey>,
     /// True once nobody listens any more for being asked to close.
     stays: AtomicBool,
@@ -108,11 +134,14 @@ struct AccountState {
     close: OnceLock<CancellationToken>,
 }
 
-/// The group that an account is in since its client has shown a key.
+/// The groups that an account is in since its client has shown a key.
 #[derive(Debug)]
 struct GroupOfKey {
+    /// The group of the holder.
     group: MemoryGroup,
-    /// Bytes of the account that are counted there.
+    /// The group of the key, if the holder has several.
+    part: Option<PartOfGroup>,
+    /// Bytes of the account that are counted in them.
     counted: Mutex<usize>,
 }
 
@@ -247,12 +276,9 @@ impl BudgetState {
         {
             return true;
         }
-        let known = going.next.take().filter(|(next, since)| {
-            since.took() < self.known_for && next.is_current() // others have just looked
-        });
-        let next = known.unwrap_or_else(|| (self.largest(), Stopwatch::begin()));
+        let next = self.look(&mut going, asking);
         let goes = next.0.goes_for(asking, bytes);
-        let Some(largest) = goes.or_else(|| self.goes_beside(asking, bytes)) else {
+        let Some(largest) = goes.or_else(|| next.0.goes_beside(asking, bytes)) else {
             going.next = Some(next);
             return false;
         };
@@ -261,29 +287,26 @@ impl BudgetState {
         true
     }
 
-    /// Looks at all accounts that can be closed.
-    fn largest(&self) -> Largest {
-        Largest::of(&self.all_that_can_close())
-    }
-
-    /// Returns who has to close where those who have shown the key of `account` keep too much.
-    fn largest_of_key_of(&self, account: &AccountState) -> Option<Arc<AccountState>> {
-        let all = self.all_that_can_close().into_iter();
-        let of_key = all.filter(|each| each.has_key_of(account));
-        of_key.max_by_key(|each| (each.taken_by_first_group(), each.taken()))
-    }
-
-    /// Returns who has to close for bytes that `asking` lacks only because others in its group, or who have shown its key, keep much:
-    /// the largest of the largest part, or of the address that has most of them, unless `asking` is no smaller.
-    fn goes_beside(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
-        let own = asking.own_apart();
-        if asking.own() <= own || own + bytes > self.bytes_max.saturating_sub(own) {
-            return None;
+    /// Asks who has most among those who have shown a key of the same holder as the client of `account` to close.
+    fn close_beside(&self, account: &AccountState) {
+        let mut going = self.going.lock().unwrap();
+        let next = self.look(&mut going, account);
+        if let Some(largest) = next.0.largest_beside(account) {
+            largest.ask_to_close();
         }
-        let all = self.all_that_can_close().into_iter();
-        let beside = all.filter(|each| each.has_key_of(asking) || each.is_part_beside(asking));
-        let largest = beside.max_by_key(|each| each.size_apart())?;
-        (largest.size_apart() > asking.size_apart()).then_some(largest)
+        going.next = Some(next);
+    }
+
+    /// Returns who has most for all that `asking` may ask for, and since when that is known. Looks at all accounts that can be closed
+    /// unless others have just done so.
+    fn look(&self, going: &mut Going, asking: &AccountState) -> (Largest, Stopwatch) {
+        let known = going.next.take().filter(|(next, since)| {
+            since.took() < self.known_for && next.is_current(asking) // others have just looked
+        });
+        known.unwrap_or_else(|| {
+            let all = self.all_that_can_close();
+            (Largest::of(&all), Stopwatch::begin())
+        })
     }
 
     fn all_that_can_close(&self) -> Vec<Arc<AccountState>> {
@@ -297,25 +320,59 @@ impl BudgetState {
 impl Largest {
     fn of(accounts: &[Arc<AccountState>]) -> Self {
         let strangers = || accounts.iter().filter(|each| each.is_strangers());
-        let size =
-            |each: &&Arc<AccountState>| (each.taken_by_group(), each.taken_by_part(), each.taken());
+        let size = |each: &&Arc<AccountState>| (each.taken_by_group(), each.size_apart());
         let with_key = accounts.iter().filter(|each| each.taken_for_key() > 0);
         let size_with_key = |each: &&Arc<AccountState>| (each.taken_for_key(), size(each));
+        let mut largest = HashMap::new();
+        for each in accounts {
+            for group in each.shared_groups() {
+                let of_group = largest.entry(group.id()).or_insert(each);
+                if each.size_apart() >= of_group.size_apart() {
+                    *of_group = each;
+                }
+            }
+        }
+        let beside = largest
+            .into_iter()
+            .map(|(id, each)| (id, Arc::downgrade(each)));
         Self {
             of_strangers: strangers().map(|each| each.taken()).sum(),
             stranger: strangers().max_by_key(size).map(Arc::downgrade),
             with_key: with_key.max_by_key(size_with_key).map(Arc::downgrade),
             of_all: accounts.iter().max_by_key(size).map(Arc::downgrade),
+            beside: beside.collect(),
         }
     }
 
-    /// Returns whether each of them is there and can be closed as what it was.
-    fn is_current(&self) -> bool {
+    /// Returns whether each of them that `asking` may ask for is there and can be closed as what it was.
+    fn is_current(&self, asking: &AccountState) -> bool {
         let can_close = |each: &Weak<AccountState>| each.upgrade().filter(|each| each.can_close());
         let others = [&self.with_key, &self.of_all].into_iter().flatten();
+        let mut all_others = others.chain(self.beside(asking)).map(can_close);
         let mut strangers = self.stranger.iter().map(can_close);
-        others.map(can_close).all(|each| each.is_some())
+        all_others.all(|each| each.is_some())
             && strangers.all(|each| each.is_some_and(|each| each.is_strangers()))
+    }
+
+    fn beside(&self, account: &AccountState) -> impl Iterator<Item = &Weak<AccountState>> {
+        let groups = account.shared_groups();
+        groups.filter_map(move |group| self.beside.get(&group.id()))
+    }
+
+    /// Returns who has most of what accounts share with `account`.
+    fn largest_beside(&self, account: &AccountState) -> Option<Arc<AccountState>> {
+        let largest = self.beside(account).filter_map(Weak::upgrade);
+        largest.max_by_key(|each| each.size_apart())
+    }
+
+    /// Returns who has to close for bytes that `asking` lacks only because others in its group, or who have shown a key of the same
+    /// holder, keep much: the largest of the largest part, or of the address that has most of them, unless `asking` is no smaller.
+    fn goes_beside(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
+        if asking.own() <= asking.own_apart() || !asking.fits_apart(bytes) {
+            return None;
+        }
+        let largest = self.largest_beside(asking)?;
+        (largest.size_apart() > asking.size_apart()).then_some(largest)
     }
 
     /// Returns who has to close for `bytes` that `asking` wants: the largest of the largest group, a stranger if there are any,
@@ -404,9 +461,11 @@ impl AccountState {
         close.is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Orders those who share an entity or a key.
-    fn size_apart(&self) -> (usize, usize) {
-        (self.own_apart(), self.taken())
+    /// Orders those who share an entity or a key: by their keys, by their parts or addresses, and by themselves.
+    fn size_apart(&self) -> (usize, usize, usize) {
+        let of_key = self.of_key.get().and_then(|of_key| of_key.part.as_ref());
+        let by_key = of_key.map_or(0, |part| part.group.taken());
+        (by_key, self.own_apart(), self.taken())
     }
 
     fn all_groups(&self) -> impl Iterator<Item = &MemoryGroup> {
@@ -414,12 +473,21 @@ impl AccountState {
         self.groups.iter().flatten().chain(part)
     }
 
-    /// Returns whether both are of parts of one group.
-    fn is_part_beside(&self, other: &Self) -> bool {
-        let ([Some(own), _], [Some(others), _]) = (&self.groups, &other.groups) else {
-            return false;
-        };
-        self.part.is_some() && other.part.is_some() && Arc::ptr_eq(&own.0, &others.0)
+    /// Returns the parts that it is in, each with the group of which that is one.
+    fn parts(&self) -> impl Iterator<Item = (&PartOfGroup, &MemoryGroup)> {
+        let [first, _] = &self.groups;
+        let of_first = self.part.as_ref().zip(first.as_ref());
+        let shown = self.of_key.get();
+        let of_key = shown.and_then(|of_key| Some((of_key.part.as_ref()?, &of_key.group)));
+        of_first.into_iter().chain(of_key)
+    }
+
+    /// Returns the groups in which the largest goes first for the others: those of which it is in a part, and that of its key.
+    fn shared_groups(&self) -> impl Iterator<Item = &MemoryGroup> {
+        let [first, _] = &self.groups;
+        let shared = self.part.as_ref().and(first.as_ref());
+        let of_key = self.of_key.get().map(|of_key| &of_key.group);
+        shared.into_iter().chain(of_key)
     }
 
     /// Returns whether `bytes` more are within its own limit.
@@ -429,12 +497,6 @@ impl AccountState {
 
     fn ask_to_close(&self) {
         self.close.get_or_init(CancellationToken::new).cancel();
-    }
-
-    fn has_key_of(&self, other: &Self) -> bool {
-        let (own, others) = (self.of_key.get(), other.of_key.get());
-        own.zip(others)
-            .is_some_and(|(own, others)| Arc::ptr_eq(&own.group.0, &others.group.0))
     }
 
     fn can_close(&self) -> bool {
@@ -452,17 +514,25 @@ impl AccountState {
         self.own().saturating_add(bytes) <= left && self.part_allows(left, bytes)
     }
 
-    /// Returns whether a part of the first group gets `bytes` where so many are left for all.
+    /// Returns whether its parts of groups get `bytes` where so many are left for all.
     fn part_allows(&self, left: usize, bytes: usize) -> bool {
-        let (Some(part), [Some(group), _]) = (&self.part, &self.groups) else {
-            return true;
-        };
-        let left_of_group = left.saturating_sub(group.taken()) / 2;
-        part.group.taken().saturating_add(bytes) <= left_of_group.saturating_mul(part.times)
+        self.parts().all(|(part, group)| {
+            let left_of_group = left.saturating_sub(group.taken()) / 2;
+            part.group.taken().saturating_add(bytes) <= left_of_group.saturating_mul(part.times)
+        })
     }
 
-    fn taken_by_part(&self) -> usize {
-        self.part.as_ref().map_or(0, |part| part.group.taken())
+    /// Returns whether those who have shown its key, or another of the same holder, keep more than they could take beside nobody.
+    fn key_has_too_much(&self) -> bool {
+        let of_holder = self.taken_for_key();
+        let left = self.total.bytes_max.saturating_sub(of_holder);
+        of_holder > left || !self.part_allows(left, 0)
+    }
+
+    /// Returns whether it would get `bytes` if those who share an entity or a key with it were gone.
+    fn fits_apart(&self, bytes: usize) -> bool {
+        let own = self.own_apart();
+        own.saturating_add(bytes) <= self.total.bytes_max.saturating_sub(own)
     }
 
     /// Returns what counts for its share apart from what it shares with others of its entity or key.
@@ -492,15 +562,18 @@ impl AccountState {
 
     /// Has what is taken now count for the key that was shown, if one was.
     fn count_for_key(&self) {
-        let Some(GroupOfKey { group, counted }) = self.of_key.get() else {
+        let Some(of_key) = self.of_key.get() else {
             return;
         };
-        let mut counted = counted.lock().unwrap();
+        let mut counted = of_key.counted.lock().unwrap();
         let taken = self.taken();
-        if taken > *counted {
-            group.0.fetch_add(taken - *counted, Ordering::Relaxed);
-        } else {
-            group.0.fetch_sub(*counted - taken, Ordering::Relaxed);
+        let part = of_key.part.iter().map(|part| &part.group);
+        for group in part.chain([&of_key.group]) {
+            if taken > *counted {
+                group.0.fetch_add(taken - *counted, Ordering::Relaxed);
+            } else {
+                group.0.fetch_sub(*counted - taken, Ordering::Relaxed);
+            }
         }
         *counted = taken;
     }
@@ -580,25 +653,31 @@ impl MemoryAccount {
         self.0.is_known.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that its client has shown this key: what it keeps counts among what all keep who have shown that. If they have half of
-    /// everything, one of them has to close: the largest of the address that has most.
-    pub fn note_key(&self, key: impl FnOnce() -> String) {
+    /// Notes that its client has shown this key: what it keeps counts among what all keep who have shown one of the same holder. If they
+    /// have half of everything, or those with this key leave the others nothing of it, one of them has to close: the largest of the
+    /// address that has most, of the key that has most.
+    pub fn note_key(&self, shown: impl FnOnce() -> PresentedKey) {
         self.note_known();
         let account = &self.0;
         let mut is_first = false;
         account.of_key.get_or_init(|| {
             is_first = true;
+            let PresentedKey { holder, key } = shown();
+            let keys = &account.total.keys;
+            let group = keys.of((holder.clone(), None));
+            let part = key.map(|key| PartOfGroup {
+                group: keys.of((holder, Some(key))),
+                times: KEY_TIMES,
+            });
             GroupOfKey {
-                group: account.total.keys.of(key()),
+                group,
+                part,
                 counted: Mutex::default(),
             }
         });
         account.count_for_key();
-        if is_first
-            && account.taken_for_key() > account.total.bytes_max / 2
-            && let Some(largest) = account.total.largest_of_key_of(account)
-        {
-            largest.ask_to_close();
+        if is_first && account.key_has_too_much() {
+            account.total.close_beside(account);
         }
     }
 
@@ -623,7 +702,7 @@ impl MemoryAccount {
     pub async fn turn_beyond(&self) -> BeyondTurn {
         let account = &self.0;
         let mut groups = account.groups.iter().flatten();
-        let group = groups.next().map(|group| Arc::as_ptr(&group.0).addr());
+        let group = groups.next().map(MemoryGroup::id);
         let id = group.unwrap_or_else(|| Arc::as_ptr(account).addr());
         account.total.beyond.take(id).await
     }
@@ -902,7 +981,7 @@ mod tests {
             |address: usize| budget.closable_account([Some(groups.of(address)), None], usize::MAX);
         let with_key = |address, key: &str| {
             let account = account(address);
-            account.note_key(|| key.to_owned());
+            account.note_key(|| PresentedKey::alone(key.to_owned()));
             account
         };
         let mut kept: Vec<_> = (0..50)
@@ -913,11 +992,11 @@ mod tests {
         for (key, closes) in [("other", false), ("key", true)] {
             let stranger = account(50);
             let _before = stranger.take(10).expect("room");
-            stranger.note_key(|| key.to_owned());
+            stranger.note_key(|| PresentedKey::alone(key.to_owned()));
             let is_closing = stranger.asked_to_close().is_cancelled();
             assert_eq!(is_closing, closes, "{key}");
         }
-        let of_key = budget.0.keys.of("key".to_owned());
+        let of_key = budget.0.keys.of(("key".to_owned(), None));
         let counted = || of_key.0.load(Ordering::Relaxed);
         kept[0].add_anyway(10);
         kept[0].give_back(15);
@@ -981,7 +1060,7 @@ mod tests {
         let shown = |address: usize| {
             let account = budget.closable_account([Some(groups.of(address)), None], usize::MAX);
             let taken = account.take(10).expect("room");
-            account.note_key(|| "key".to_owned());
+            account.note_key(|| PresentedKey::alone("key".to_owned()));
             (account, taken)
         };
         let is_asked = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
@@ -995,6 +1074,33 @@ mod tests {
     }
 
     #[test]
+    fn one_key_of_a_queue_leaves_something_to_the_others() {
+        let budget = Budget::of(1_000);
+        let groups = MemoryGroups::default();
+        let shown = |address: usize, key: &str| {
+            let account = budget.closable_account([Some(groups.of(address)), None], usize::MAX);
+            let taken = account.take(10).expect("room");
+            account.note_key(|| PresentedKey {
+                holder: "queue".to_owned(),
+                key: Some(key.to_owned()),
+            });
+            (account, taken)
+        };
+        let is_asked = |shown: &(MemoryAccount, TakenBytes)| {
+            let (account, _) = shown;
+            account.asked_to_close().is_cancelled()
+        };
+        let others: Vec<_> = (0..4).map(|_| shown(0, "other")).collect();
+        let mut many = Vec::new();
+        while !many.iter().chain(&others).any(is_asked) {
+            many.push(shown(1 + many.len(), "many"));
+        }
+        assert_eq!(many.len(), 45);
+        assert!(!others.iter().any(is_asked), "their address has most");
+        assert!(others[0].0.take(10).is_ok());
+    }
+
+    #[test]
     fn what_is_kept_for_one_key_goes_if_strangers_have_less() {
         for (of_stranger, goes) in [(20, true), (45, false)] {
             let budget = Budget::of(100);
@@ -1003,7 +1109,7 @@ mod tests {
             let (one, other, stranger) = (account(), account(), account());
             let taken = (one.take(20), other.take(20));
             for each in [&one, &other] {
-                each.note_key(|| "key".to_owned());
+                each.note_key(|| PresentedKey::alone("key".to_owned()));
             }
             let mut strangers = stranger.nothing();
             strangers.add_anyway(of_stranger);
@@ -1035,6 +1141,41 @@ mod tests {
             assert!(account().take(90).is_err());
             let is_asked = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
             assert_ne!(is_asked(&asking), is_asked(&large));
+        }
+    }
+
+    #[test]
+    fn those_who_share_a_key_are_not_looked_at_again_in_vain() {
+        let show = |account: &MemoryAccount| {
+            account.note_key(|| PresentedKey::alone("key".to_owned()));
+        };
+        let looks = |budget: &Budget, ask: &dyn Fn()| {
+            drop(budget.closable_account([None, None], 100)); // a look forgets it
+            let listed = || budget.0.closable.lock().unwrap().len();
+            let before = listed();
+            ask();
+            listed() < before
+        };
+        for (known_for, looks_again) in [(Duration::ZERO, true), (Duration::MAX, false)] {
+            let new_budget = || Budget::new(100, 0, CLOSING_PATIENCE, known_for);
+            let budget = new_budget();
+            let account = || budget.closable_account([None, None], 100);
+            let (asking, other) = (account(), account());
+            let _kept = (asking.take(20), other.take(10));
+            [&asking, &other].into_iter().for_each(show);
+            let ask = || assert!(asking.take(45).is_err());
+            assert!(looks(&budget, &ask));
+            assert_eq!(looks(&budget, &ask), looks_again);
+            // Requests that a proxy passes on cannot be closed.
+            let of_proxy = new_budget();
+            let show_by_proxy = || {
+                let request = of_proxy.account([None, None], 100);
+                let mut taken = request.nothing();
+                taken.add_anyway(60);
+                show(&request);
+            };
+            assert!(looks(&of_proxy, &show_by_proxy));
+            assert_eq!(looks(&of_proxy, &show_by_proxy), looks_again);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
+use crate::base::budget::{MemoryAccount, NothingLeft, PresentedKey, TakenBytes};
 
 /// Copies of what is read of the store for an answer while it is made: that itself, the message or the values that are made of
 /// it, and the body.
@@ -40,7 +40,7 @@ impl RequestMemory {
     }
 
     /// Notes that who sends the request has shown this key, token or session, which is valid.
-    pub fn note_key(&self, key: impl FnOnce() -> String) {
+    pub fn note_key(&self, key: impl FnOnce() -> PresentedKey) {
         self.0.own.account().note_key(key);
     }
 

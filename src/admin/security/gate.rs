@@ -8,6 +8,7 @@ use crate::admin::security::client::is_refresh;
 use crate::admin::security::{login, proxy_user, session, setup};
 use crate::admin::sitemap::Access;
 use crate::admin::standing::Standing;
+use crate::base::budget::PresentedKey;
 use crate::base::request_memory::RequestMemory;
 use crate::model::audit::Actor;
 
@@ -34,7 +35,7 @@ pub(crate) async fn admit(
         return Ok(to_login(&request, address));
     };
     if let Some(memory) = extensions.get::<RequestMemory>() {
-        memory.note_key(|| format!("{:?}", Actor::User(visitor.name.clone())));
+        memory.note_key(|| PresentedKey::alone(format!("{:?}", Actor::User(visitor.name.clone()))));
     }
     visitor.only_reads = request.method().is_safe();
     if visitor.only_reads && by_reader {

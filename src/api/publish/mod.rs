@@ -242,8 +242,8 @@ fn check_key<B>(state: &ApiState, place: Place<'_>, request: &Request<B>) -> Res
         uri,
         address: address_of(request.extensions()),
     };
-    authorize_for_topic(state, place, &shown)?;
-    note_known(request.extensions(), || place.holder());
+    let opener = authorize_for_topic(state, place, &shown)?;
+    note_known(request.extensions(), || place.shown(&opener));
     Ok(())
 }
 

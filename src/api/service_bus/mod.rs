@@ -74,7 +74,7 @@ fn authorize<B>(
             )));
         }
     };
-    note_known(request.extensions(), || authority.holder());
+    note_known(request.extensions(), || authority.shown_key());
     let path = percent_decode_str(demand.path).decode_utf8_lossy();
     let demand = Demand {
         path: &path,
