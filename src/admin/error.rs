@@ -7,6 +7,7 @@ use crate::admin::bare::Message;
 use crate::admin::outside::*;
 use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
+use crate::base::request_memory::TooMuch;
 use crate::base::seldom::SeldomLine;
 use crate::broker::diagnostics::SettingError;
 use crate::broker::people::{Crowded, TooOften};
@@ -93,6 +94,14 @@ impl PageError {
             return Err(self);
         };
         Ok(refusals)
+    }
+
+    /// Says what the framework says of a body that it could not read.
+    pub(crate) fn of_body(told: String) -> Self {
+        if TooMuch::is_told_by(&told) {
+            return Self::Unavailable(TooMuch.to_string());
+        }
+        Self::Unreadable(told)
     }
 
     pub(crate) fn refused(reason: impl Display) -> Self {

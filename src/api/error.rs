@@ -14,6 +14,7 @@ use axum::{Extension, Json};
 use crate::api::ApiState;
 use crate::api::arm::ArmPath;
 use crate::api::failures::{note_defect, note_unreadable};
+use crate::base::request_memory::TooMuch;
 use crate::broker::{
     ErrorKind, ManageError, MessagingError, PublishError, ReplayError, ResubmitError, UnknownCode,
 };
@@ -229,9 +230,6 @@ pub(super) async fn render_error(state: &ApiState, response: Response) -> Respon
     (parts.status, parts.headers, Json(body)).into_response()
 }
 
-/// What the framework says where there is no memory for a body ends with this.
-pub(super) const TOO_MUCH: &str = "too much is being sent from this address at once";
-
 /// The framework refuses what it cannot take apart (a query, a number in the path, a body that is too
 /// large) before a handler sees it, in plain text.
 fn is_plain_refusal(parts: &Parts) -> bool {
@@ -245,7 +243,7 @@ async fn in_our_words(status: StatusCode, body: Body) -> ApiError {
     let text = text.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let explanation = format!("{text}.");
-    if text.ends_with(TOO_MUCH) {
+    if TooMuch::is_told_by(&text) {
         return ApiError::unavailable(explanation);
     }
     match status {

@@ -55,6 +55,7 @@ pub use memory::Memory;
 pub use openapi::document;
 pub use operate::development::DevMode;
 
+use crate::base::request_memory::RequestMemory;
 use crate::broker::Broker;
 use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
@@ -153,7 +154,8 @@ impl Doors {
         let client = auth::address_of(request.extensions());
         let path = request.uri().path().to_owned(); // a URI would keep all that was read with it
         let Self { state, router } = self;
-        let held = request.map(|body| state.intake.held(body, client));
+        let memory = request.extensions().get::<RequestMemory>().cloned();
+        let held = request.map(|body| state.intake.held(body, client, memory.as_ref()));
         let routed = router.oneshot(held).await;
         let answer = routed.unwrap_or_else(|never| match never {});
         state.note_if_denied(answer.status(), client, &path);

@@ -34,6 +34,8 @@ pub struct Budget(Arc<BudgetState>);
 struct BudgetState {
     /// The place of the one account that may take more than there is. Groups take turns for it.
     beyond: Places<GroupId>,
+    /// True if what is kept is gone soon by itself.
+    is_passing: bool,
     bytes_max: usize,
     /// What is left of the bytes beyond these, for a moment, for those who keep little.
     reserve: AtomicUsize,
@@ -134,6 +136,14 @@ struct AccountState {
     close: OnceLock<CancellationToken>,
 }
 
+/// How much an account has beside others of its entity or key: with all of its key, with all of its part or address, and alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SizeApart {
+    by_key: usize,
+    apart: usize,
+    taken: usize,
+}
+
 /// The groups that an account is in since its client has shown a key.
 #[derive(Debug)]
 struct GroupOfKey {
@@ -176,18 +186,20 @@ impl Budget {
         Self::new(bytes_max, reserve, CLOSING_PATIENCE, KNOWN_FOR)
     }
 
-    fn new(bytes_max: usize, reserve: usize, patience: Duration, known_for: Duration) -> Self {
+    /// So many bytes for what is gone soon by itself, such as bodies of requests. Whoever wants more than it may have beside nobody
+    /// waits for its own, and others close only for who has less than half as much: new requests end nothing of the same address, and
+    /// those who have much do not end each other's.
+    pub fn of_passing(bytes_max: usize) -> Self {
+        let state = BudgetState::new(bytes_max, 0, CLOSING_PATIENCE, KNOWN_FOR);
         Self(Arc::new(BudgetState {
-            beyond: Places::of(1),
-            bytes_max,
-            reserve: AtomicUsize::new(reserve),
-            taken: AtomicUsize::new(0),
-            closable: Mutex::default(),
-            going: Mutex::default(),
-            patience,
-            known_for,
-            keys: MemoryGroups::default(),
+            is_passing: true,
+            ..state
         }))
+    }
+
+    fn new(bytes_max: usize, reserve: usize, patience: Duration, known_for: Duration) -> Self {
+        let state = BudgetState::new(bytes_max, reserve, patience, known_for);
+        Self(Arc::new(state))
     }
 
     /// An account that is never closed to make room.
@@ -267,8 +279,26 @@ impl Budget {
 }
 
 impl BudgetState {
+    fn new(bytes_max: usize, reserve: usize, patience: Duration, known_for: Duration) -> Self {
+        Self {
+            beyond: Places::of(1),
+            is_passing: false,
+            bytes_max,
+            reserve: AtomicUsize::new(reserve),
+            taken: AtomicUsize::new(0),
+            closable: Mutex::default(),
+            going: Mutex::default(),
+            patience,
+            known_for,
+            keys: MemoryGroups::default(),
+        }
+    }
+
     /// Asks somebody to close for bytes that are not there, unless one is about to go already. Returns whether somebody goes.
     fn make_room(&self, asking: &AccountState, bytes: usize) -> bool {
+        if self.is_passing && !asking.fits_apart(bytes) {
+            return false;
+        }
         let mut going = self.going.lock().unwrap();
         if let Some((last, since)) = &going.last
             && last.upgrade().is_some_and(|last| !last.stays())
@@ -372,7 +402,15 @@ impl Largest {
             return None;
         }
         let largest = self.largest_beside(asking)?;
-        (largest.size_apart() > asking.size_apart()).then_some(largest)
+        let (size, own_size) = (largest.size_apart(), asking.size_apart());
+        let is_larger = if !asking.is_passing() {
+            size > own_size
+        } else if size.by_key == own_size.by_key {
+            asking.is_little_beside(own_size.apart, size.apart)
+        } else {
+            asking.is_little_beside(own_size.by_key, size.by_key)
+        };
+        is_larger.then_some(largest)
     }
 
     /// Returns who has to close for `bytes` that `asking` wants: the largest of the largest group, a stranger if there are any,
@@ -384,7 +422,9 @@ impl Largest {
         let find = |which: Option<&Weak<AccountState>>| which.and_then(Weak::upgrade);
         let most = self.of_strangers.max(asking.taken_for_key());
         let most = most.saturating_add(bytes);
-        let with_key = find(self.with_key.as_ref()).filter(|each| each.taken_for_key() > most);
+        let has_more =
+            |each: &Arc<AccountState>| asking.is_little_beside(most, each.taken_for_key());
+        let with_key = find(self.with_key.as_ref()).filter(has_more);
         if with_key.is_some() {
             return with_key;
         }
@@ -393,8 +433,8 @@ impl Largest {
         let is_strangers_turn = !is_known || asking.share_allows(asking.own(), bytes);
         let stranger = find(self.stranger.as_ref()).filter(|_| is_strangers_turn);
         let largest = stranger.or_else(|| find(self.of_all.as_ref()))?;
-        let goes = largest.taken() > asking.taken()
-            || largest.taken_by_group() > asking.own()
+        let goes = (largest.taken() > asking.taken() && !asking.is_passing())
+            || asking.is_little_beside(asking.own(), largest.taken_by_group())
             || (is_known && is_strangers_turn && largest.is_strangers());
         goes.then_some(largest)
     }
@@ -455,17 +495,29 @@ impl AccountState {
         self.stays.load(Ordering::Relaxed)
     }
 
+    fn is_passing(&self) -> bool {
+        self.total.is_passing
+    }
+
     /// Returns whether it was asked to close.
     fn is_asked(&self) -> bool {
         let close = self.close.get();
         close.is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Orders those who share an entity or a key: by their keys, by their parts or addresses, and by themselves.
-    fn size_apart(&self) -> (usize, usize, usize) {
+    fn size_apart(&self) -> SizeApart {
         let of_key = self.of_key.get().and_then(|of_key| of_key.part.as_ref());
-        let by_key = of_key.map_or(0, |part| part.group.taken());
-        (by_key, self.own_apart(), self.taken())
+        SizeApart {
+            by_key: of_key.map_or(0, |part| part.group.taken()),
+            apart: self.own_apart(),
+            taken: self.taken(),
+        }
+    }
+
+    /// Returns whether who has `much` has to close for it because it has `own`. Where all of it is soon gone that takes twice as much,
+    /// so that those who have much do not end what the others of them do.
+    fn is_little_beside(&self, own: usize, much: usize) -> bool {
+        much > own.saturating_mul(if self.is_passing() { 2 } else { 1 })
     }
 
     fn all_groups(&self) -> impl Iterator<Item = &MemoryGroup> {
@@ -532,7 +584,11 @@ impl AccountState {
     /// Returns whether it would get `bytes` if those who share an entity or a key with it were gone.
     fn fits_apart(&self, bytes: usize) -> bool {
         let own = self.own_apart();
-        own.saturating_add(bytes) <= self.total.bytes_max.saturating_sub(own)
+        let left = self.total.bytes_max.saturating_sub(own);
+        let of_part =
+            |part: &PartOfGroup| (left.saturating_sub(own) / 2).saturating_mul(part.times);
+        let most = self.part.as_ref().map_or(left, of_part);
+        own.saturating_add(bytes) <= left.min(most)
     }
 
     /// Returns what counts for its share apart from what it shares with others of its entity or key.
@@ -690,6 +746,16 @@ impl MemoryAccount {
     /// Notes that it cannot be asked to close any more.
     pub fn stay(&self) {
         self.0.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether it was asked to close.
+    pub fn has_to_close(&self) -> bool {
+        self.0.is_asked()
+    }
+
+    /// Returns whether its client has shown a valid key or token.
+    pub fn is_known(&self) -> bool {
+        self.0.is_known()
     }
 
     /// Cancelled when others need its room, and it has to close.
@@ -920,6 +986,44 @@ mod tests {
         drop(moment);
         assert!(same.take_for_a_moment(400_000).is_ok());
         assert!(same.take_for_a_moment(500_001).is_err(), "its own limit");
+    }
+
+    #[test]
+    fn what_is_soon_gone_does_not_close_for_more_of_the_same_address() {
+        let budget = Budget::of_passing(100);
+        let groups = MemoryGroups::default();
+        let account =
+            |address: usize| budget.closable_account([Some(groups.of(address)), None], usize::MAX);
+        let (first, same, other) = (account(1), account(1), account(2));
+        let _kept = (first.take(40), other.take(15));
+        assert!(same.take(10).is_err() && same.take(50).is_err());
+        assert!(!first.has_to_close() && !other.has_to_close());
+        let even = account(3);
+        let half_as_much = even.take(25).expect("room");
+        assert!(even.take(10).is_err() && !first.has_to_close());
+        drop(half_as_much);
+        assert!(other.take(35).is_err());
+        assert!(first.has_to_close() && !other.has_to_close());
+    }
+
+    #[test]
+    fn what_is_soon_gone_closes_for_another_key_of_the_same_queue() {
+        let budget = Budget::of_passing(100);
+        let groups = MemoryGroups::default();
+        let shown = |address: usize, key: &str| {
+            let account = budget.closable_account([Some(groups.of(address)), None], usize::MAX);
+            account.note_key(|| PresentedKey {
+                holder: "queue".to_owned(),
+                key: Some(key.to_owned()),
+            });
+            account
+        };
+        let (many, same, one) = (shown(1, "many"), shown(1, "many"), shown(2, "one"));
+        let _kept = many.take(40).expect("room");
+        assert!(same.take(21).is_err() && !many.has_to_close());
+        assert!(one.take(21).is_err() && many.has_to_close());
+        let also_many = shown(3, "many");
+        assert!(also_many.take(20).is_ok(), "its key has not all yet");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a request over HTTP counts for, and its answer.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::base::budget::{MemoryAccount, NothingLeft, PresentedKey, TakenBytes};
@@ -29,6 +29,20 @@ struct KeptForRequest {
     own: TakenBytes,
     /// The answer, also while it is made, and before it what is made of the request.
     answer: Mutex<TakenBytes>,
+    /// The account of its body while that comes in.
+    body: OnceLock<MemoryAccount>,
+}
+
+/// Why a body is not read: there is no memory for it, or others need what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too much is being sent at once")]
+pub struct TooMuch;
+
+impl TooMuch {
+    /// Returns whether what the framework says of a body ends with it.
+    pub fn is_told_by(text: &str) -> bool {
+        text.ends_with(Self.to_string().as_str())
+    }
 }
 
 impl RequestMemory {
@@ -36,12 +50,26 @@ impl RequestMemory {
     pub fn take(account: &MemoryAccount, bytes: usize) -> Result<Self, NothingLeft> {
         let own = account.take(bytes)?;
         let answer = Mutex::new(account.nothing());
-        Ok(Self(Arc::new(KeptForRequest { own, answer })))
+        let body = OnceLock::new();
+        Ok(Self(Arc::new(KeptForRequest { own, answer, body })))
+    }
+
+    /// Notes that its body counts for this account.
+    pub fn note_body(&self, account: &MemoryAccount) {
+        self.0.body.get_or_init(|| account.clone());
     }
 
     /// Notes that who sends the request has shown this key, token or session, which is valid.
     pub fn note_key(&self, key: impl FnOnce() -> PresentedKey) {
-        self.0.own.account().note_key(key);
+        let KeptForRequest { own, body, .. } = &*self.0;
+        match body.get() {
+            None => own.account().note_key(key),
+            Some(of_body) => {
+                let shown = key();
+                own.account().note_key(|| shown.clone());
+                of_body.note_key(|| shown);
+            }
+        }
     }
 
     /// Has the answer count for so many bytes, in place of what was counted for it before; for none if there are not so many.

@@ -107,7 +107,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
 
     async fn from_request(request: Request, state: &S) -> PageResult<Self> {
         let text = RawForm::from_request(request, state).await;
-        let RawForm(text) = text.map_err(|error| PageError::Unreadable(error.body_text()))?;
+        let RawForm(text) = text.map_err(|error| PageError::of_body(error.body_text()))?;
         let fields = url::form_urlencoded::parse(&text).into_owned();
         Ok(Self(fields.take(FIELDS_MAX).collect()))
     }

@@ -4,28 +4,35 @@ mod slots;
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv6Addr};
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::request::Parts;
 use bytes::Bytes;
-use http_body_util::LengthLimitError;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use futures_util::{FutureExt, stream};
+use http_body_util::{BodyExt, LengthLimitError, StreamBody};
+use hyper::body::{Body as HttpBody, Frame};
 
 use crate::api::auth::address_of;
-use crate::api::error::{ApiError, TOO_MUCH};
+use crate::api::error::ApiError;
 use crate::base::Timestamp;
-use crate::base::budget::{Budget, MemoryGroups, PartOfGroup, TakenBytes};
+use crate::base::budget::{Budget, MemoryGroups, NothingLeft, PartOfGroup, TakenBytes};
+use crate::base::request_memory::{RequestMemory, TooMuch};
 use crate::model::topic::TopicId;
 use slots::{RequestSlot, Slots};
 
-/// Bytes of request bodies, and of the events in them until they are stored: 64 requests of the greatest size.
-const BODIES_MAX: usize = 64 * 1_024 * 1_024;
+/// Bytes of bodies of publish requests, and of the events in them until they are stored: 43 requests of the greatest size.
+const EVENTS_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
-/// How long a request waits for memory before its publisher is told to come back.
+/// Bytes of bodies of other requests that have shown a key, a token or a session.
+const OTHERS_BYTES_MAX: usize = 56 * 1_024 * 1_024;
+
+/// Bytes of bodies of requests that have shown nothing, such as the form to sign in with: nobody with a key misses them.
+const STRANGERS_BYTES_MAX: usize = 8 * 1_024 * 1_024;
+
+/// How long a request waits for memory before its client is told to come back.
 const MEMORY_WAIT: Duration = Duration::from_secs(1);
 
 /// How often it checks for it.
@@ -41,17 +48,29 @@ const CLIENT_PREFIX_BITS: u32 = 64;
 /// has memory, and what is announced and not sent holds little.
 const STEP: usize = 16 * 1_024;
 
-/// Bounds the memory that request bodies take. What publishers send and what all others send have memory of their
-/// own.
-#[derive(Clone, Default)]
+/// Bounds the memory that request bodies take. What publishers send, what others with a key send and what strangers send have
+/// memory of their own.
+#[derive(Clone)]
 pub struct Intake {
     events: Room,
     others: Room,
+    strangers: Room,
     slots: Slots,
 }
 
+impl Default for Intake {
+    fn default() -> Self {
+        Self {
+            events: Room::of_at_most(EVENTS_BYTES_MAX),
+            others: Room::of_at_most(OTHERS_BYTES_MAX),
+            strangers: Room::of_at_most(STRANGERS_BYTES_MAX),
+            slots: Slots::default(),
+        }
+    }
+}
+
 /// Memory for bodies: a topic (and with it its keys), or a client, may have more of it only while it has less than is
-/// left, so that nobody can take it all.
+/// left. Where there is none, the largest body of whoever has most ends for the others, so that nobody can take it all.
 #[derive(Clone)]
 struct Room(Arc<Shared>);
 
@@ -106,8 +125,13 @@ pub(super) struct Reservation {
 }
 
 impl Intake {
-    /// A body, not of a publish request, that fails when its client has no memory left for it.
-    pub(super) fn held(&self, body: Body, client: Option<IpAddr>) -> Body {
+    /// A body, not of a publish request, that fails when there is no memory left for it, or others need what it has.
+    pub(super) fn held(
+        &self,
+        body: Body,
+        client: Option<IpAddr>,
+        request: Option<&RequestMemory>,
+    ) -> Body {
         if body.is_end_stream() {
             return body;
         }
@@ -115,10 +139,22 @@ impl Intake {
             topic: None,
             client: client.map(client_of),
         };
-        Body::new(HeldBody {
-            inner: body,
-            reservation: self.others.nothing(publisher),
-        })
+        let reservation = self.others.nothing(publisher);
+        let account = reservation.taken.account();
+        match request {
+            Some(request) => request.note_body(account),
+            None => account.note_known(), // it comes over no connection
+        }
+        let announced = body.size_hint().upper().map(usize::try_from);
+        let held = HeldBody {
+            publisher,
+            reservation,
+            strangers: Some(self.strangers.clone()),
+            read: 0,
+            most: announced.and_then(Result::ok).unwrap_or(usize::MAX),
+            rest: body,
+        };
+        held.into_body()
     }
 
     /// Waits a moment for a slot for a request to `topic`.
@@ -157,16 +193,10 @@ impl Intake {
     }
 }
 
-impl Default for Room {
-    fn default() -> Self {
-        Self::of_at_most(BODIES_MAX)
-    }
-}
-
 impl Room {
     fn of_at_most(bytes_max: usize) -> Self {
         Self(Arc::new(Shared {
-            budget: Budget::of(bytes_max),
+            budget: Budget::of_passing(bytes_max),
             holders: MemoryGroups::default(),
             overloaded_at: Mutex::default(),
         }))
@@ -179,9 +209,9 @@ impl Room {
         let account = match publisher.part().map(of) {
             Some(group) => {
                 let part = PartOfGroup { group, times: 1 };
-                budget.account_within(groups, part, usize::MAX)
+                budget.closable_account_within(groups, part, usize::MAX)
             }
-            None => budget.account(groups, usize::MAX),
+            None => budget.closable_account(groups, usize::MAX),
         };
         Reservation {
             room: self.clone(),
@@ -202,25 +232,58 @@ impl Reservation {
         most: usize,
         now: Timestamp,
     ) -> Result<(), ApiError> {
+        let waited = self.wait_for(read, most).await;
+        waited.map_err(|NothingLeft| {
+            let (budget, account) = (&self.room.0.budget, self.taken.account());
+            let is_own = account.own() > budget.bytes_max() / 4;
+            let missing = wanted(read, most) - self.taken.bytes();
+            if !is_own && !account.has_to_close() && budget.left() < missing {
+                self.room.note_overload(now);
+            }
+            too_many()
+        })
+    }
+
+    async fn wait_for(&mut self, read: usize, most: usize) -> Result<(), NothingLeft> {
         let held = self.taken.bytes();
         if read <= held && held > 0 {
             return Ok(());
         }
-        let wanted = (read + STEP).min(most.max(read));
         let mut waited = Duration::ZERO;
-        while !self.take(wanted) {
-            if waited >= MEMORY_WAIT {
-                let budget = &self.room.0.budget;
-                let is_own = self.taken.account().own() > budget.bytes_max() / 4;
-                if !is_own && budget.left() < wanted - held {
-                    self.room.note_overload(now);
-                }
-                return Err(too_many());
+        while !self.take(wanted(read, most)) {
+            if waited >= MEMORY_WAIT || self.taken.account().has_to_close() {
+                return Err(NothingLeft);
             }
             tokio::time::sleep(MEMORY_CHECK).await;
             waited += MEMORY_CHECK;
         }
         Ok(())
+    }
+
+    /// Waits for what comes of a body, unless others need its memory.
+    async fn unless_needed<T>(&self, coming: impl Future<Output = T>) -> Result<T, NothingLeft> {
+        let account = self.taken.account();
+        if account.has_to_close() {
+            return Err(NothingLeft);
+        }
+        let mut coming = pin!(coming);
+        if let Some(come) = coming.as_mut().now_or_never() {
+            return Ok(come);
+        }
+        // In a box, so that requests whose bodies are there have no room for it.
+        let waiting = Box::pin(account.asked_to_close().run_until_cancelled(coming));
+        waiting.await.ok_or(NothingLeft)
+    }
+
+    /// Waits for what comes of the body of a publish request, unless others need its memory.
+    pub(super) async fn coming<T>(&self, coming: impl Future<Output = T>) -> Result<T, ApiError> {
+        let come = self.unless_needed(coming).await;
+        come.map_err(|NothingLeft| too_many())
+    }
+
+    /// Notes that all of the body has come: its request is carried out from now on, whoever needs the memory.
+    pub(super) fn stay(&self) {
+        self.taken.account().stay();
     }
 
     /// Takes memory until there is some for `bytes` in all, or says that there is none.
@@ -231,16 +294,57 @@ impl Reservation {
     }
 }
 
-/// See [`Intake::held`].
-struct HeldBody {
-    inner: Body,
-    reservation: Reservation,
+/// Returns the bytes for which memory is taken where so many of a body are read.
+fn wanted(read: usize, most: usize) -> usize {
+    read.saturating_add(STEP).min(most.max(read))
 }
 
-/// Why a body is not read: its client, or all together, send more than there is memory for.
-#[derive(Debug, thiserror::Error)]
-#[error("{TOO_MUCH}")]
-struct TooMuch;
+/// See [`Intake::held`].
+struct HeldBody {
+    publisher: Publisher,
+    reservation: Reservation,
+    /// The memory of strangers, until the body is first asked for: whoever has a key has shown it by then.
+    strangers: Option<Room>,
+    /// Bytes that have come.
+    read: usize,
+    /// Bytes that it has at most, as far as they are announced.
+    most: usize,
+    rest: Body,
+}
+
+impl HeldBody {
+    fn into_body(self) -> Body {
+        let pieces = stream::unfold(Some(self), |held| async move { held?.next().await });
+        Body::new(StreamBody::new(pieces))
+    }
+
+    /// Returns the next piece, and what is left of the body; that ends with an error.
+    async fn next(mut self) -> Option<(Result<Frame<Bytes>, axum::Error>, Option<Self>)> {
+        match self.next_piece().await.transpose()? {
+            Ok(piece) => Some((Ok(piece), Some(self))),
+            Err(error) => Some((Err(error), None)),
+        }
+    }
+
+    async fn next_piece(&mut self) -> Result<Option<Frame<Bytes>>, axum::Error> {
+        let too_much = |NothingLeft| axum::Error::new(TooMuch);
+        if let Some(strangers) = self.strangers.take() {
+            if !self.reservation.taken.account().is_known() {
+                self.reservation = strangers.nothing(self.publisher);
+            }
+            let begun = self.reservation.wait_for(0, self.most).await;
+            begun.map_err(too_much)?;
+        }
+        let come = self.reservation.unless_needed(self.rest.frame()).await;
+        let Some(piece) = come.map_err(too_much)?.transpose()? else {
+            return Ok(None);
+        };
+        self.read += piece.data_ref().map_or(0, Bytes::len);
+        let covered = self.reservation.wait_for(self.read, self.most).await;
+        covered.map_err(too_much)?;
+        Ok(Some(piece))
+    }
+}
 
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,34 +374,6 @@ pub(super) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, NoB
     })
 }
 
-impl HttpBody for HeldBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
-        let bytes = frame
-            .as_ref()
-            .and_then(|frame| frame.as_ref().ok()?.data_ref());
-        let needed = self.reservation.taken.bytes() + bytes.map_or(0, Bytes::len);
-        Poll::Ready(match self.reservation.take(needed) {
-            true => frame,
-            false => Some(Err(axum::Error::new(TooMuch))),
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
-
 /// What publishers hear who send faster than events can be taken and stored.
 fn too_many() -> ApiError {
     ApiError::unavailable(
@@ -318,7 +394,13 @@ pub fn client_of(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::StreamExt;
+
     use super::*;
+    use crate::base::budget::PresentedKey;
 
     fn topic(id: i64) -> Publisher {
         Publisher {
@@ -394,17 +476,113 @@ mod tests {
         assert!(second.cover(STEP + 1, 4 * STEP, now).await.is_ok());
     }
 
-    #[tokio::test]
+    /// A body of which nothing comes after its first bytes, of a request that has shown this key of a queue, if any.
+    fn unfinished(intake: &Intake, address: [u8; 4], key: Option<&str>, bytes: usize) -> Body {
+        let first = stream::iter([Ok::<_, Infallible>(Bytes::from(vec![b' '; bytes]))]);
+        let body = Body::from_stream(first.chain(stream::pending()));
+        let account = Budget::of(0).account([None, None], 0);
+        let request = RequestMemory::take(&account, 0).expect("nothing");
+        let held = intake.held(body, Some(address.into()), Some(&request));
+        if let Some(key) = key {
+            request.note_key(|| PresentedKey {
+                holder: "queue".to_owned(),
+                key: Some(key.to_owned()),
+            });
+        }
+        held
+    }
+
+    async fn begins(body: &mut Body) -> bool {
+        matches!(body.frame().await, Some(Ok(_)))
+    }
+
+    /// Sends such bodies as long as there is memory for them, from one address after the other.
+    async fn from_many(intake: &Intake, key: Option<&str>, bytes: usize) -> Vec<Body> {
+        let mut held = Vec::new();
+        for number in 1..=16 {
+            loop {
+                let mut body = unfinished(intake, [192, 0, 2, number], key, bytes);
+                if !begins(&mut body).await {
+                    break;
+                }
+                held.push(body);
+            }
+        }
+        held
+    }
+
+    /// Reads on in bodies, as those do who wait for them. Returns what tells how many of them have failed.
+    fn read_on(bodies: Vec<Body>) -> impl Fn() -> usize {
+        let failed = Arc::new(AtomicUsize::new(0));
+        for body in bodies {
+            let failed_so_far = Arc::clone(&failed);
+            tokio::spawn(async move {
+                let read = read_body(body, usize::MAX).await;
+                assert_eq!(read.err(), Some(NoBody::NoMemory));
+                failed_so_far.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        move || failed.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_strangers_send_leaves_others_what_they_need() {
+        let intake = Intake::default();
+        let held = from_many(&intake, None, STEP / 2).await;
+        let taken = intake.strangers.0.budget.taken();
+        assert!(taken > STRANGERS_BYTES_MAX - 2 * STEP, "{taken}");
+        assert_eq!(intake.others.0.budget.taken(), 0);
+        let mut known = unfinished(&intake, [192, 0, 2, 1], Some("key"), 1_000_000);
+        assert!(begins(&mut known).await);
+        let failed = read_on(held);
+        let mut stranger = unfinished(&intake, [203, 0, 113, 1], None, 100);
+        assert!(begins(&mut stranger).await);
+        assert!(failed() > 0, "the largest makes room");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_has_most_of_what_a_key_may_send_makes_room() {
+        let intake = Intake::default();
+        let held = from_many(&intake, Some("many"), 1_000_000).await;
+        assert!((20..35).contains(&held.len()), "{}", held.len());
+        let from_elsewhere = |key| unfinished(&intake, [203, 0, 113, 1], Some(key), 250_000);
+        let mut other = from_elsewhere("other");
+        assert!(begins(&mut other).await, "it is left to other keys");
+        let failed = read_on(held);
+        let mut same = from_elsewhere("many");
+        assert!(begins(&mut same).await);
+        assert!(failed() > 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_makes_room_for_others_of_its_topic() {
+        let room = Room::of_at_most(64);
+        let mut silent = Vec::new();
+        for number in 1..=16 {
+            let publisher = client(1, &format!("192.0.2.{number}"));
+            silent.extend(std::iter::from_fn(|| room.take(publisher, 1)));
+        }
+        assert_eq!(silent.len(), 32, "half, which the topic has");
+        let mut other = room.nothing(client(1, "203.0.113.1"));
+        let now = Timestamp::from_ms(1);
+        assert!(other.cover(0, 1, now).await.is_err(), "they stay");
+        for reservation in silent {
+            tokio::spawn(async move {
+                let ended = reservation.coming(std::future::pending::<()>()).await;
+                assert!(ended.is_err());
+            });
+        }
+        assert!(other.cover(0, 1, now).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_is_no_publishing_is_bounded_for_each_client() {
         let intake = Intake::default();
         let from = |address: &str| address.parse().ok();
-        let chunk = Bytes::from(vec![b' '; BODIES_MAX / 8]);
+        let chunk = Bytes::from(vec![b' '; OTHERS_BYTES_MAX / 8]);
         let read = async |address: &str| {
-            let body = intake.held(Body::from(chunk.clone()), from(address));
-            let mut body = Box::pin(body);
-            let frame = std::future::poll_fn(|cx| HttpBody::poll_frame(body.as_mut(), cx));
-            let is_read = matches!(frame.await, Some(Ok(_)));
-            is_read.then_some(body)
+            let mut body = intake.held(Body::from(chunk.clone()), from(address), None);
+            begins(&mut body).await.then_some(body)
         };
         let mut held = Vec::new();
         while let Some(body) = read("192.0.2.1").await {
@@ -412,11 +590,14 @@ mod tests {
         }
         assert_eq!(held.len(), 4, "half of the memory");
         assert!(read("192.0.2.2").await.is_some());
-        held.clear();
-        assert!(read("192.0.2.1").await.is_some());
+        let (later, ()) = tokio::join!(read("192.0.2.1"), async {
+            tokio::time::sleep(MEMORY_WAIT / 2).await;
+            held.clear();
+        });
+        assert!(later.is_some(), "it waits a moment");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn it_is_told_why_there_is_no_body() {
         let read = |body: Body, most: usize| async move { read_body(body, most).await.err() };
         let held = |room: usize| {
@@ -424,10 +605,14 @@ mod tests {
             let mut others = room.nothing(topic(1));
             others.taken.add_anyway(30);
             let body = HeldBody {
-                inner: Body::from(vec![b' '; 20]),
+                publisher: topic(2),
                 reservation: room.nothing(topic(2)),
+                strangers: None,
+                read: 0,
+                most: 20,
+                rest: Body::from(vec![b' '; 20]),
             };
-            (Body::new(body), others)
+            (body.into_body(), others)
         };
         let (body, _others) = held(100);
         assert_eq!(read(body, 20).await, None);

@@ -154,12 +154,22 @@ async fn accept(
         }
     };
     let mut reader = BodyReader::new(body, bytes_max);
-    while let Some(read) = reader.next().await? {
-        if let Err(rejected) = reserved.cover(read, bytes, now).await {
+    loop {
+        let come = reserved.coming(reader.next()).await;
+        let covered = match come {
+            Ok(read) => match read? {
+                Some(read) => reserved.cover(read, bytes, now).await,
+                None => break,
+            },
+            Err(ended) => Err(ended),
+        };
+        if let Err(rejected) = covered {
+            drop(reserved);
             reader.skip().await;
             return Err(rejected);
         }
     }
+    reserved.stay();
     let body = reader.finish();
     let _slot = state.intake.slot(topic.topic.id, now).await?;
     let mut events = evaluate(state, topic, &parts, &body, versions, now).inspect_err(|error| {
