@@ -100,7 +100,7 @@ impl RequestMemory {
     /// many who ask at once get their turns.
     pub async fn reserve(&self, bytes_max: usize) -> Result<(), NothingLeft> {
         let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
-        let KeptForRequest { own, answer } = &*self.0;
+        let KeptForRequest { own, answer, .. } = &*self.0;
         let more = bytes.saturating_sub(answer.lock().unwrap().bytes());
         let others_moment = async {
             while !own.account().has_room_for_a_moment(more) {
