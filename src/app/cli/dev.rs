@@ -48,7 +48,7 @@ pub(super) struct DevArgs {
     /// How many times faster than real the waits between attempts pass
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     time_scale: String,
-    /// Tier of Azure Service Bus whose limits hold: premium or standard
+    /// Azure Service Bus tier whose limits apply: premium or standard
     #[arg(long, value_name = "TIER", default_value = "premium")]
     service_bus_tier: String,
     /// How much is logged: off, error, warn, info, debug or trace

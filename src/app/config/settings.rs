@@ -154,8 +154,8 @@ settings! {
          paths too.";
     value service_bus_tier: ServiceBusTier = "service_bus.tier", "Service Bus tier", Text("premium|standard"), "premium",
         word(&[("premium", ServiceBusTier::Premium), ("standard", ServiceBusTier::Standard)]),
-        "Tier of Azure Service Bus whose limits hold: with \"premium\" each queue and topic says how large messages may be, \
-         with \"standard\" they have up to 256 KB everywhere.";
+        "Azure Service Bus tier whose limits apply. With \"premium\" each queue and topic sets how large its messages may \
+         be; with \"standard\" they have up to 256 KB everywhere.";
     value webhook_origin: String = "webhook.origin", "CloudEvents origin", Text("HOST"), "eventgrid.azure.net", host_name,
         "Host name that the appliance sends as its origin to receivers of CloudEvents.";
     #[live]
@@ -244,7 +244,7 @@ settings! {
     value oidc_groups_claim: String = "oidc.groups_claim", "Groups claim", Text("CLAIM"), "groups", visible,
         "Claim with the user's groups, or the path to it, such as realm_access.roles.";
     value http_connections_max: usize = "http.connections_max", "Connections", Number, "10000", number(1..=1_000_000),
-        "Connections that are served at once, 1 to 1,000,000; for one more the address with most loses one.";
+        "Connections that are served at once, 1 to 1,000,000; a further one replaces one of the address that has most.";
     #[live]
     value http_connections_per_client: usize = "http.connections_per_client", "Connections per client", Number, "1000", number(1..=1_000_000),
         "Connections that are served at once from one address (from one /64 network of IPv6), 1 to 1,000,000; \
