@@ -144,7 +144,7 @@ impl From<StoreError> for PageError {
             tracing::error!(
                 %error,
                 unlogged,
-                "a page could not be made; what follows within a minute is only counted"
+                "a page could not be made; further ones within a minute are only counted"
             );
         }
         if error.is_unreadable() {
@@ -173,7 +173,7 @@ impl From<tower_sessions::session::Error> for PageError {
             tracing::error!(
                 %error,
                 unlogged,
-                "a session could not be read or kept; what follows within a minute is only counted"
+                "a session could not be read or kept; further ones within a minute are only counted"
             );
         }
         Self::Unavailable("the session could not be read".to_owned())

@@ -20,7 +20,7 @@ impl Denials {
             client,
             what,
             unlogged,
-            "credentials were rejected, or missing; what follows within a minute is only counted"
+            "credentials were rejected, or missing; further ones within a minute are only counted"
         );
     }
 }

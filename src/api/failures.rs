@@ -13,7 +13,7 @@ pub(super) fn note_unserved(error: &MessagingError) {
         tracing::warn!(
             %error,
             unlogged,
-            "a queue could not be served; what follows within a minute is only counted"
+            "a queue could not be served; further cases within a minute are only counted"
         );
     }
 }
@@ -25,7 +25,7 @@ pub(super) fn note_defect(error: &StoreError) {
         tracing::error!(
             %error,
             unlogged,
-            "the store met a defect; what follows within a minute is only counted"
+            "the store met a defect; further ones within a minute are only counted"
         );
     }
 }
@@ -37,7 +37,7 @@ pub(super) fn note_unreadable(error: &StoreError) {
         tracing::error!(
             %error,
             unlogged,
-            "what is stored cannot be read; what follows within a minute is only counted"
+            "stored data cannot be read; further cases within a minute are only counted"
         );
     }
 }

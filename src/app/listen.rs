@@ -666,7 +666,7 @@ async fn accept(
                     tracing::warn!(
                         %cause,
                         unlogged,
-                        "a connection could not be accepted; what follows within a minute is only counted"
+                        "a connection could not be accepted; further ones within a minute are only counted"
                     );
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;

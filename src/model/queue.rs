@@ -182,8 +182,8 @@ impl ServiceBusTier {
 /// A queue or a topic says a size of messages that the tier does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the property 'MaxMessageSizeInKilobytes' cannot be set: the Standard tier (the setting service_bus.tier) does not \
-     have it, and messages have up to {STANDARD_KILOBYTES} KB"
+    "the property 'MaxMessageSizeInKilobytes' cannot be set: the Standard tier (setting service_bus.tier) takes \
+     messages of up to {STANDARD_KILOBYTES} KB"
 )]
 pub struct SizeNotInTier;
 

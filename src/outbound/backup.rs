@@ -275,7 +275,7 @@ impl BackupBucket {
             return Ok(None);
         };
         if bytes.len() as u64 > MANIFEST_BYTES_MAX {
-            return Err(format!("{path}: the answer is longer than was asked for"));
+            return Err(format!("{path}: the answer is longer than requested"));
         }
         let text = String::from_utf8(bytes.into());
         text.map(Some).map_err(|_| format!("{path}: it is no text"))
@@ -336,7 +336,7 @@ impl BackupBucket {
         prefix: &str,
         mut each_page: impl FnMut(ListResult) -> ControlFlow<()>,
     ) -> Result<(), String> {
-        let too_much = || format!("{}: it has too much to be listed", self.at);
+        let too_much = || format!("{}: the list of its objects is too long", self.at);
         let mut options = PaginatedListOptions {
             delimiter: Some(DELIMITER.into()),
             ..PaginatedListOptions::default()
@@ -514,7 +514,7 @@ mod tests {
             "<NextContinuationToken>more</NextContinuationToken>",
         );
         let found = bucket.names().await;
-        let problem = "s3://backups/site/one: it has too much to be listed";
+        let problem = "s3://backups/site/one: the list of its objects is too long";
         assert_eq!(found, Err(problem.to_owned()));
         assert_eq!(service.seen.lock().unwrap().len(), 10);
 

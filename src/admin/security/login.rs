@@ -100,7 +100,7 @@ async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
         tracing::warn!(
             client.address = address.map(tracing::field::display),
             unlogged,
-            "a sign-in failed; what follows within a minute is only counted"
+            "a sign-in failed; further ones within a minute are only counted"
         );
     }
     Ok(user)
@@ -172,7 +172,7 @@ pub(crate) async fn submit_code(from: Stranger) -> PageResult {
             tracing::warn!(
                 user.name = name,
                 unlogged,
-                "a sign-in failed by its second factor; what follows within a minute is only counted"
+                "a sign-in failed at its second factor; further ones within a minute are only counted"
             );
         }
         let refusal = Refusal::of("code", "This is not the code, or it was used already.");

@@ -183,7 +183,7 @@ async fn where_too_many_sign_in_the_next_one_is_told_to_come_back() {
     let mut person = appliance.somebody();
     let shown = person.sign_in(NAME, PASSWORD).await;
     assert_eq!(shown.status, StatusCode::SERVICE_UNAVAILABLE);
-    let said = "Try again in a moment: too many people sign in just now.";
+    let said = "Try again in a moment: too many people are signing in.";
     shown.expect(&[said, "value=\"ann\""]);
     drop(crowd);
     let right = [("name", NAME), ("password", PASSWORD)];

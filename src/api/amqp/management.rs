@@ -193,7 +193,7 @@ fn scheduler(entity: &MessagingEntity, messages: &[Message]) -> Result<MessageSe
     let sender = entity.sender()?;
     let (sizes, most) = (messages.iter().map(Message::bytes), sender.bytes_max());
     if sizes.sum::<usize>() as u64 > most {
-        let problem = format!("messages that are scheduled here together have up to {most} bytes");
+        let problem = format!("messages scheduled together may have up to {most} bytes here");
         return Err(AmqpError::new(MESSAGE_SIZE_EXCEEDED, problem));
     }
     Ok(sender)

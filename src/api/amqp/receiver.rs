@@ -168,7 +168,7 @@ impl OutgoingLink for ReceiverLink {
             tracing::warn!(
                 %error,
                 unlogged,
-                "a session could not be given back; its lock has to expire; what follows within a minute is only counted"
+                "a session could not be given back; its lock has to expire; further ones within a minute are only counted"
             );
         }
     }

@@ -126,7 +126,7 @@ where
                 %client,
                 %cause,
                 unlogged,
-                "an AMQP connection ended early; what follows within a minute is only counted"
+                "an AMQP connection ended early; further ones within a minute are only counted"
             );
         } else {
             tracing::debug!(%client, %cause, "an AMQP connection ended early");

@@ -76,7 +76,7 @@ fn report(ended: Result<TakenBytes, JoinError>) {
         tracing::error!(
             %cause,
             unlogged,
-            "the task of an AMQP link ended early; what follows within a minute is only counted"
+            "the task of an AMQP link ended early; further ones within a minute are only counted"
         );
     }
 }

@@ -79,10 +79,10 @@ impl Refusal {
         match why {
             NoBody::TooLarge => too_large,
             NoBody::NoMemory => {
-                let detail = "More is being sent than there is memory for; try again in a moment.";
+                let detail = "There is no memory left for this request; try again in a moment.";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
             }
-            NoBody::Broken => Self::bad_request("The body ended before it was whole."),
+            NoBody::Broken => Self::bad_request("The body is incomplete."),
         }
     }
 }

@@ -184,7 +184,7 @@ impl Broker {
         let found = self.topic(name);
         let now = found.map_err(|error| self.no_entity(name, error.to_string()))?;
         if now.topic.id != topic.topic.id {
-            let reason = "it was deleted, and another one has its name now";
+            let reason = "it was deleted, and a new one has its name";
             return Err(self.no_entity(name, reason.to_owned()));
         }
         Ok(now)

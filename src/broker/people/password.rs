@@ -50,7 +50,7 @@ pub(super) const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAA
 
 /// So many passwords wait to be hashed that nobody else is let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many people sign in just now")]
+#[error("too many people are signing in")]
 pub struct Crowded;
 
 /// The places to hash passwords in. Whoever is known waits for one stranger at most, however many there are. Cheap to clone.

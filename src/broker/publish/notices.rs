@@ -104,7 +104,7 @@ impl Broker {
             tracing::warn!(
                 notice = notice.event_type(),
                 unlogged,
-                "too many notices are queued, so this one is dropped; what follows within a minute is only counted"
+                "too many notices are queued, so this one is dropped; further ones within a minute are only counted"
             );
         }
     }

@@ -274,7 +274,7 @@ fn all_canonical(values: Vec<Value>) -> Result<Vec<Value>, &'static str> {
 /// Python's client looks descriptors up in a dictionary, where those that have values inside cannot stand.
 fn canonical_descriptor(descriptor: Value) -> Result<Value, &'static str> {
     if descriptor.is_compound() || matches!(descriptor, Value::Described(_)) {
-        return Err("has a descriptor that is no simple value");
+        return Err("has a descriptor that is not a simple value");
     }
     descriptor.canonical()
 }

@@ -188,7 +188,7 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
         ),
         (
             own(Value::Described(Box::new((empty_list(), Value::Null)))),
-            "the property \"p\" has a descriptor that is no simple value",
+            "the property \"p\" has a descriptor that is not a simple value",
         ),
         (
             with_section(0x72, map(Value::symbol("k"), Value::Char(0x11_0000))),
@@ -211,15 +211,15 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
         ),
         (
             hex("00 53 77 00 45 40"),
-            "the body has a descriptor that is no simple value",
+            "the body has a descriptor that is not a simple value",
         ),
         (
             hex("00 53 77 00 00 53 99 40 40"),
-            "the body has a descriptor that is no simple value",
+            "the body has a descriptor that is not a simple value",
         ),
         (
             hex("00 53 77 e0 06 01 00 45 a1 01 61"),
-            "the body has a descriptor that is no simple value",
+            "the body has a descriptor that is not a simple value",
         ),
         (
             hex("00 53 77 e0 0a 01 00 53 99 00 53 98 a1 01 61"),
