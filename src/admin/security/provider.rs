@@ -155,7 +155,7 @@ async fn identify(
     let (site, address) = (&from.site, from.client.address);
     let provider = provider(site)?;
     let Some(_exchange) = site.sign_ins.exchange(address).await else {
-        let problem = "Too many people sign in just now. Begin again in a moment.";
+        let problem = "Too many people are signing in. Begin again in a moment.";
         return Ok(Err(problem.to_owned()));
     };
     may_guess(from).await?; // others of its network may have guessed while it waited
