@@ -7,9 +7,10 @@
 pub(super) mod deleted;
 pub(super) mod rollups;
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use crate::base::Timestamp;
+use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 use crate::model::retention::Cutoff;
 use crate::store::engine::db::WriteTx;
@@ -52,11 +53,11 @@ pub struct Pruned {
 }
 
 impl Pruned {
-    fn add(&mut self, status: &EventStatus) {
-        self.events += u64::from(status.bytes.is_some());
-        self.deliveries += status.deliveries;
-        self.attempts += status.attempts;
-        self.bytes += status.bytes.unwrap_or_default();
+    fn add(&mut self, prunable: &Prunable) {
+        self.events += u64::from(prunable.bytes.is_some());
+        self.deliveries += prunable.deliveries.len() as u64;
+        self.attempts += prunable.attempts;
+        self.bytes += prunable.bytes.unwrap_or_default();
     }
 
     fn rows(&self) -> u64 {
@@ -65,20 +66,20 @@ impl Pruned {
 }
 
 /// What may be pruned of an event.
-struct EventStatus {
-    deliveries: u64,
+struct Prunable {
+    deliveries: Vec<DeliveryId>,
     attempts: u64,
-    /// Bytes of its data, if all of it may go.
+    /// Bytes of its data, if the event itself may go.
     bytes: Option<u64>,
 }
 
-impl EventStatus {
-    fn is_prunable(&self) -> bool {
-        self.deliveries > 0 || self.bytes.is_some()
+impl Prunable {
+    fn is_empty(&self) -> bool {
+        self.deliveries.is_empty() && self.bytes.is_none()
     }
 }
 
-/// Finds events that may be pruned, or ended deliveries of them: an event that waits for one subscription keeps nothing of others.
+/// Finds the events of which something may be pruned.
 pub(super) fn find(
     tx: &Connection,
     request: &PruneRequest,
@@ -92,10 +93,10 @@ pub(super) fn find(
     while let Some(row) = rows.next()? {
         let (event, received_at) = (row.get(0)?, row.get(1)?);
         if received_at <= cutoff.delivered {
-            let status = status(tx, event, cutoff)?;
-            if status.is_prunable() && fanned_out.is_none_or(|open| event < open) {
+            let prunable = find_prunable(tx, event, cutoff)?;
+            if !prunable.is_empty() && fanned_out.is_none_or(|open| event < open) {
                 events.push(event);
-                found.add(&status);
+                found.add(&prunable);
             }
         }
         found.last_seen = Some((event, received_at));
@@ -106,7 +107,7 @@ pub(super) fn find(
     Ok((events, found))
 }
 
-/// Deletes those of the events that may still be pruned, with their deliveries and attempts.
+/// Deletes what may still be pruned of the events.
 pub(super) fn prune(
     tx: &WriteTx,
     events: Vec<EventKey>,
@@ -115,51 +116,62 @@ pub(super) fn prune(
     let mut pruned = Pruned::default();
     tx.ids().store(tx)?;
     for event in events {
-        let status = status(tx, event, cutoff)?;
+        let prunable = find_prunable(tx, event, cutoff)?;
         let mut attempts = 0;
-        let until = dead_letters_until(cutoff);
-        let ended = params![event, until, cutoff.delivered, status.bytes.is_some()];
-        for id in tx.all(ENDED, ended, |row| Ok(row.get(0)?))? {
+        for &id in &prunable.deliveries {
             let delete = "DELETE FROM delivery_attempt WHERE delivery_id = ?1";
             attempts += tx.run(delete, [id])? as u64;
             let delete = || tx.run("DELETE FROM delivery WHERE id = ?1", [id]);
             counted(tx, id, || Ok::<_, StoreError>(delete()?))?;
         }
-        if status.bytes.is_some() {
+        if prunable.bytes.is_some() {
             tx.run("DELETE FROM event WHERE id = ?1", [event])?;
         }
-        pruned.add(&EventStatus { attempts, ..status });
+        pruned.add(&Prunable {
+            attempts,
+            ..prunable
+        });
     }
     Ok(pruned)
 }
 
-/// Counts what may go of an event: all of it, or only what has ended of the subscriptions of a Service Bus topic. Their sizes count
-/// what waits there alone.
-const STATUS: &str = "WITH own AS (SELECT attempts, bytes IS NOT NULL AS is_message, \
-         coalesce(ended_at <= CASE state WHEN 'DeadLettered' THEN ?2 ELSE ?3 END, 0) AS has_ended \
-         FROM delivery WHERE event_id = ?1), \
-     event_itself AS (SELECT coalesce(min(has_ended), 1) AS is_whole FROM own) \
-     SELECT count(has_ended), coalesce(sum(attempts), 0), CASE WHEN is_whole THEN \
-         coalesce((SELECT octet_length(data) FROM event WHERE id = ?1), 0) END \
-     FROM event_itself LEFT JOIN own ON has_ended AND (is_whole OR is_message)";
-
-/// The deliveries that `STATUS` counts. `?4` says whether all of the event may go.
-const ENDED: &str = "SELECT id FROM delivery WHERE event_id = ?1 \
-     AND ended_at <= CASE state WHEN 'DeadLettered' THEN ?2 ELSE ?3 END AND (?4 OR bytes IS NOT NULL)";
-
-fn status(tx: &Connection, event: EventKey, cutoff: Cutoff) -> Result<EventStatus, StoreError> {
-    let read = |row: &Row<'_>| {
-        Ok(EventStatus {
-            deliveries: row.get(0)?,
-            attempts: row.get(1)?,
-            bytes: row.get(2)?,
-        })
-    };
-    let values = params![event, dead_letters_until(cutoff), cutoff.delivered];
-    let status = tx.first(STATUS, values, read)?;
-    Ok(status.expect("a query that counts has one row"))
+/// A delivery of an event.
+struct DeliveryStatus {
+    id: DeliveryId,
+    attempts: u64,
+    is_message: bool,
+    /// It ended long enough ago.
+    has_ended: bool,
 }
 
-fn dead_letters_until(cutoff: Cutoff) -> i64 {
-    cutoff.dead_letters.map_or(i64::MIN, Timestamp::as_ms)
+/// Finds all deliveries of an event.
+const DELIVERIES: &str = "SELECT id, attempts, bytes IS NOT NULL, \
+     coalesce(ended_at <= CASE state WHEN 'DeadLettered' THEN ?2 ELSE ?3 END, 0) \
+     FROM delivery WHERE event_id = ?1";
+
+/// Finds what may go of an event: all of it once all of its deliveries have ended long enough ago. Of a message, deliveries that
+/// have ended go before that: they count for the size of no subscription, so nothing else bounds them.
+fn find_prunable(tx: &Connection, event: EventKey, cutoff: Cutoff) -> Result<Prunable, StoreError> {
+    let dead_letters = cutoff.dead_letters.map_or(i64::MIN, Timestamp::as_ms);
+    let values = params![event, dead_letters, cutoff.delivered];
+    let mut deliveries = tx.all(DELIVERIES, values, |row| {
+        Ok(DeliveryStatus {
+            id: row.get(0)?,
+            attempts: row.get(1)?,
+            is_message: row.get(2)?,
+            has_ended: row.get(3)?,
+        })
+    })?;
+    let is_whole = deliveries.iter().all(|each| each.has_ended);
+    deliveries.retain(|each| each.has_ended && (is_whole || each.is_message));
+    let bytes = "SELECT coalesce(octet_length(data), 0) FROM event WHERE id = ?1";
+    Ok(Prunable {
+        deliveries: deliveries.iter().map(|each| each.id).collect(),
+        attempts: deliveries.iter().map(|each| each.attempts).sum(),
+        bytes: if is_whole {
+            tx.find(bytes, [event])?
+        } else {
+            None
+        },
+    })
 }
