@@ -18,7 +18,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::checksum;
 use crate::store::engine::db::WriteTx;
-use crate::store::engine::queue::{Lane, Whose};
+use crate::store::engine::queue::Lane;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::{DeliveryChange, Version};
 use crate::store::ledger::duplicates;
@@ -289,24 +289,6 @@ impl AppendRequest {
             }
             self.fan_out = Some(fan_out);
         }
-    }
-}
-
-/// Returns where a change waits for the writer that stores these requests, and changes or removes so many rows beside: in the turn
-/// of the first request, or of `whose` without any.
-pub(super) fn lane_of<'a>(
-    requests: impl IntoIterator<Item = &'a AppendRequest>,
-    beside: usize,
-    whose: Whose,
-) -> Lane {
-    let mut others = requests.into_iter();
-    let Some(first) = others.next() else {
-        let rows = beside;
-        return Lane::Other { whose, rows };
-    };
-    Lane::Append {
-        to: first.topic,
-        rows: beside + first.rows() + others.map(AppendRequest::rows).sum::<usize>(),
     }
 }
 

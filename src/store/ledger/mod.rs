@@ -457,18 +457,28 @@ pub struct SessionStateChange {
 }
 
 impl TransactionChanges {
-    /// Returns whose turn they take with what is appended. What is settled or cancelled counts as what is stored.
+    /// Returns where they wait for the writer with what is appended: in the turn of its topic, or else of their queue. Each lock,
+    /// cancelled message and state counts as a row.
     fn lane(&self, appends: &[AppendRequest]) -> Lane {
         let cancelled = self.cancels.iter().map(|(_, of)| *of);
         let held = self.states.iter().map(|state| state.held.of);
         let mut queues = self.locks.queues().chain(cancelled).chain(held);
-        let whose = queues.next().map_or(Whose::AnyQueue, Whose::Queue);
         let states = self.states.iter().map(|each| {
             let bytes = each.state.as_ref().map_or(0, Vec::len);
             1 + append::rows_of(bytes)
         });
         let changed = self.locks.changes.len() + self.cancels.len() + states.sum::<usize>();
-        append::lane_of(appends, changed, whose)
+        let rows = changed + appends.iter().map(AppendRequest::rows).sum::<usize>();
+        match appends.first() {
+            Some(first) => Lane::Append {
+                to: first.topic,
+                rows,
+            },
+            None => Lane::Other {
+                whose: queues.next().map_or(Whose::AnyQueue, Whose::Queue),
+                rows,
+            },
+        }
     }
 
     fn make(
