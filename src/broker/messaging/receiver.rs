@@ -117,8 +117,8 @@ impl MessageReceiver {
     pub fn check_again(&self) -> Result<(), MessagingError> {
         let registry = self.broker.registry();
         let found = registry.subscription(self.subscription.id);
-        let found = found.ok_or(MessagingError::EntityDeleted);
-        let (topic, subscription) = found.map_err(|error| self.named(error))?;
+        let deleted = || self.with_address(MessagingError::EntityDeleted);
+        let (topic, subscription) = found.ok_or_else(deleted)?;
         let now = Self {
             topic: Arc::clone(topic),
             subscription: Arc::clone(subscription),
@@ -127,8 +127,8 @@ impl MessageReceiver {
         now.check_receivable()
     }
 
-    /// Returns the error with the address of what was deleted, in Azure's words, where that is an entity of Service Bus.
-    pub(super) fn named(&self, error: MessagingError) -> MessagingError {
+    /// Returns the error. That an entity of Service Bus was deleted is said in Azure's words, with its address.
+    pub(super) fn with_address(&self, error: MessagingError) -> MessagingError {
         let kind = self.topic.subscription_kind(&self.subscription);
         if error != MessagingError::EntityDeleted || kind == SubscriptionKind::Event {
             return error;
@@ -166,7 +166,7 @@ impl MessageReceiver {
         self.check_receivable()?;
         let of = self.queue();
         let receiving = self.broker.receive_within(by, of, wait, give_up, receive);
-        receiving.await.map_err(|error| self.named(error))
+        receiving.await.map_err(|error| self.with_address(error))
     }
 
     /// Returns the bytes of what a request for up to `limit` messages locks.
@@ -279,7 +279,7 @@ impl MessageReceiver {
             Some(held) => Awaited::Session(SessionWait::In(held.of, held.name.clone())),
         };
         let waiter = self.broker.wait_at(awaited, by);
-        let waiter = waiter.map_err(|error| self.named(error))?;
+        let waiter = waiter.map_err(|error| self.with_address(error))?;
         Ok(self.broker.due(&waiter, in_vain).await?)
     }
 
@@ -291,7 +291,7 @@ impl MessageReceiver {
     ) -> Result<Vec<Locked>, MessagingError> {
         let request = self.request(which, limit, session);
         let locked = self.broker.receive(&request).await;
-        locked.map_err(|error| self.named(error))
+        locked.map_err(|error| self.with_address(error))
     }
 
     fn request(

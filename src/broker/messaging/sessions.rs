@@ -147,7 +147,7 @@ impl MessageReceiver {
             (Some(which), true) => {
                 let (broker, queue) = (self.broker(), &self.subscription);
                 let accepted = broker.accept_session(by, queue, which, give_up).await;
-                accepted.map(Some).map_err(|error| self.named(error))
+                accepted.map(Some).map_err(|error| self.with_address(error))
             }
         }
     }
