@@ -100,7 +100,7 @@ impl Broker {
         Some(Arriving { broker, topic })
     }
 
-    /// Has what deleted subscriptions have left ended.
+    /// Starts to end what deleted subscriptions have left.
     pub(super) fn note_deleted(&self) {
         let unfinished = &self.shared.unfinished;
         unfinished.has_deleted.store(true, Ordering::Relaxed);

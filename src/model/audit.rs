@@ -36,8 +36,8 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// Who is meant by it where something is shared: whoever has one of the keys of a queue or topic can have more of them, so the
-    /// rules of that stand together.
+    /// Returns the one who counts where clients share something. All access rules of a queue or topic count as one, since one
+    /// client can have keys of several of them.
     #[must_use]
     pub fn holder(&self) -> Self {
         match self {

@@ -38,7 +38,7 @@ named_enum! {
         ForwardTargetFull,
         /// The status of the queue or topic that it was to be forwarded to lets nobody send to it.
         ForwardTargetDisabled,
-        /// It is larger than the queue or topic that it was to be forwarded to takes.
+        /// The queue or topic that it was to be forwarded to takes only smaller messages.
         MessageSizeExceeded,
         /// A receiver dead-lettered it, with a reason of its own: [`DeadLetterDetails`].
         Application,
@@ -90,7 +90,7 @@ impl DeadLetterReason {
                 "The queue or topic that the message was to be forwarded to is disabled for sending."
             }
             Self::MessageSizeExceeded => {
-                "The message is too large for the queue or topic that it was to be forwarded to."
+                "The message is larger than the maximum message size of the queue or topic that it was to be forwarded to."
             }
             Self::Application => "The receiver dead-lettered the event.",
         }
@@ -139,7 +139,7 @@ impl DeadLetterReason {
             Self::MaxTransferHopCountExceeded => ("Forwarded too often", "Check which queues forward to each other.", None),
             Self::ForwardTargetFull => ("The queue or topic that it goes on to is full", "Receive messages there, or raise its maximum size.", None),
             Self::ForwardTargetDisabled => ("The queue or topic that it goes on to is disabled", "Change its status, so that it takes messages.", None),
-            Self::MessageSizeExceeded => ("Too large for the queue or topic that it goes on to", "Raise the maximum message size there, or send smaller messages.", None),
+            Self::MessageSizeExceeded => ("Too large for the queue or topic that it goes on to", "Raise its maximum message size, or send smaller messages.", None),
             Self::ForwardTargetMissing => ("Where it was to be forwarded is gone", "Have the queue forward to one that exists.", None),
             Self::Application => ("Dead-lettered by the receiver", ASK, None),
         }

@@ -228,7 +228,7 @@ pub const HANDSHAKE_PAUSE: Duration = Duration::from_secs(5);
 /// How long a PUT of an event subscription waits for the outcome of its handshake (rule A).
 pub const HANDSHAKE_PUT_WAIT: Duration = Duration::from_secs(5);
 
-/// For how long what is deleted keeps its row at least: longer than any request lasts that knew it.
+/// How long the row of something deleted stays at least. No request that began before the deletion lasts longer.
 pub const DELETED_KEPT: Duration = Duration::from_secs(10 * 60);
 
 /// For how long a repeated `x-ms-client-request-id` is recognised (rule A).
@@ -355,8 +355,8 @@ pub const DUPLICATE_IDS_MAX: u64 = 1_000_000;
 /// none.
 pub const BATCH_MESSAGES_MAX: usize = 4_500;
 
-/// Bytes that each of the messages that are sent together counts for beside its own, until it is stored: it as it was read, the
-/// event that is made of it, and its part of the change. 1.1 KB were seen for messages of 8 bytes.
+/// Bytes that each message of a batch counts for, beside its own, until it is stored: for the message as it was read, the event
+/// that is made of it, and its part of the change. Messages of 8 bytes took 1.1 KB.
 pub const SENT_MESSAGE_BYTES: usize = 1_536;
 
 /// Access rules of one queue or topic, and of all of them together (rule S1.1).

@@ -132,7 +132,7 @@ impl EntityUpkeep {
         own.min(appliance_max.max(MESSAGE_BYTES_MAX))
     }
 
-    /// Rejects a size of messages that a tier does not have.
+    /// Rejects a maximum message size that the tier does not have.
     pub fn check_size(&self, tier: ServiceBusTier) -> Result<(), SizeNotInTier> {
         let (of_tier, own) = (tier.message_kilobytes(), self.own_kilobytes());
         if of_tier.is_some() && own.is_some() && own != of_tier {
@@ -141,7 +141,7 @@ impl EntityUpkeep {
         Ok(())
     }
 
-    /// Returns the inert properties with which it can be defined again: without a size that the tier does not have.
+    /// Returns the inert properties with which it can be defined again: without a maximum message size that the tier does not have.
     pub fn inert_in(&self, tier: ServiceBusTier) -> impl Iterator<Item = (&String, &String)> {
         let has_size = self.check_size(tier).is_ok();
         let all = self.inert.iter();
@@ -179,7 +179,7 @@ impl ServiceBusTier {
     }
 }
 
-/// A queue or a topic says a size of messages that the tier does not have.
+/// The definition of a queue or topic has a maximum message size that the tier does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the property 'MaxMessageSizeInKilobytes' cannot be set: the Standard tier (setting service_bus.tier) takes \
@@ -193,7 +193,7 @@ pub const STANDARD_KILOBYTES: u64 = 256;
 /// The property of what Azure partitions.
 const PARTITIONED: &str = "enablePartitioning";
 
-/// The property with the size of messages.
+/// The property with the maximum message size.
 pub const MESSAGE_KILOBYTES: &str = "maxMessageSizeInKilobytes";
 
 /// The definition of a topic of Service Bus.

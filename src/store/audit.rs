@@ -21,7 +21,7 @@ use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 /// shorter when its bounds do.
 const OLDEST_CHECKED: i64 = 4;
 
-/// All entries are counted each time that so many were added, since that takes the longer the more there are.
+/// All entries are counted once in so many additions: the more there are, the longer that takes.
 const COUNTED_EACH: i64 = 128;
 
 /// Counts all entries. SQLite reads the pages of the smallest index for it.

@@ -183,7 +183,7 @@ fn time_and_dice_come_from_base() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Whatever a door writes into the log is about a client, who may cause it again and again.
+/// The doors log what clients do, and a client can do the same again and again.
 #[test]
 fn lines_that_clients_can_cause_are_seldom() {
     let mut faults = Vec::new();

@@ -163,8 +163,8 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Nobody takes all places: a key, or those of an entity together, may have more of them only while it has fewer than are
-    /// left. The first receiver of a queue is let in, however many wait at others.
+    /// Nobody takes all places: a key, or the keys of an entity together, get more of them only while they have fewer than are left.
+    /// The first receiver of a queue is let in, however many wait at others.
     fn wait_at(&self, awaited: Awaited, by: &Actor) -> Result<Waiter<'_>, MessagingError> {
         let key = self.keys.of(by.holder());
         let account = self.memory.account([Some(key), None], usize::MAX);

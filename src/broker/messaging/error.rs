@@ -38,7 +38,7 @@ pub enum MessagingError {
     TooManyWaiting,
     #[error("there is no memory left for this request; try again in a moment")]
     NoMemory,
-    /// The message was to be received if it has fewer bytes, and is not locked.
+    /// The message that was to be received has so many bytes. It was not locked.
     #[error("there is no memory left for a message of {0} bytes; try again in a moment")]
     NoMemoryFor(usize),
     #[error(transparent)]

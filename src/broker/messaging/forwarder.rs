@@ -196,7 +196,7 @@ impl Broker {
         let event = message.event.ok_or(DeadLetterReason::EventUnreadable)?;
         let mut mark = message.mark;
         let (event, now) = (told(event, to, &mut mark), self.clock().now());
-        // What stands before its body grows on the way: by its id, and by what rules set.
+        // Its header and properties grow on the way: it gets an id, and rules set properties.
         if u64::from(event.data_bytes()) > self.message_bytes_max(to) + HEAD_BYTES_MAX as u64 {
             return Err(DeadLetterReason::MessageSizeExceeded);
         }
@@ -256,7 +256,7 @@ struct ForwardTurn {
 struct ForwardSource<'a> {
     queue: &'a EventSubscription,
     from: QueueRef,
-    /// The entity that they go on to; `None` for that which each of them was sent to.
+    /// The entity that they go on to; `None` in a transfer queue, where each message has its own.
     to: Option<&'a TopicName>,
 }
 

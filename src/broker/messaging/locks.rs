@@ -12,8 +12,9 @@ use crate::model::subscription::{DeadLetterDestination, EventSubscription, Subsc
 use crate::store::{LockChanges, LockSettled, LocksSettled, QueueRoom, StoreError};
 
 impl Broker {
-    /// Settles and renews locks, in several changes if they are many or their messages have much that receivers have set. A lock
-    /// that is named several times counts once, as it is named first. Returns what became of each. `audit` is recorded if dead letters leave their queue for good, with their number in each change.
+    /// Settles and renews locks, in several changes if they are many or their messages have much that receivers have set. Of a lock
+    /// that is named several times, the first change is made. Returns what became of each. `audit` is recorded if dead letters
+    /// leave their queue for good, with their number in each change.
     pub async fn settle_locks(
         &self,
         changes: Vec<LockChange>,
@@ -157,7 +158,7 @@ impl Broker {
     }
 }
 
-/// Returns the first change of each lock, and for each change the place of that.
+/// Returns the first change of each lock, and for each of all changes the place of its lock among these.
 fn each_once(changes: Vec<LockChange>) -> (Vec<LockChange>, Vec<usize>) {
     let mut first = Vec::with_capacity(changes.len());
     let mut places = Vec::with_capacity(changes.len());

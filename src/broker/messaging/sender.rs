@@ -25,7 +25,7 @@ pub struct MessageSender {
     broker: Broker,
     /// As it was when the sender began. What is sent is matched with what it is then.
     topic: Arc<TopicEntry>,
-    /// The entity that what is sent goes on to from there, as it was then, if that is not where it stays.
+    /// The entity that messages go on to from there, as it was then; `None` if they stay there.
     onward: Option<Arc<TopicEntry>>,
 }
 
@@ -43,7 +43,7 @@ impl MessageSender {
         })
     }
 
-    /// Returns what sends by way of this queue to what another one sends to.
+    /// Returns what sends by way of this queue to where another sender sends.
     pub(super) fn on_to(self, other: Self) -> Self {
         Self {
             onward: Some(other.topic),
@@ -178,7 +178,7 @@ impl MessageSender {
 }
 
 impl Broker {
-    /// Returns a queue or a topic as it is now, unless it is gone; another one that has its name is not it.
+    /// Returns a queue or a topic as it is now; an error if it is gone, even if another one has its name now.
     fn found_again(&self, topic: &TopicEntry) -> Result<Arc<TopicEntry>, MessagingError> {
         let name = &topic.topic.name;
         let found = self.topic(name);

@@ -50,7 +50,7 @@ pub(in crate::broker) struct AcceptedMessages {
 pub(in crate::broker) struct TransferRoute {
     /// The transfer queue, in which they are kept until they are passed on.
     pub(in crate::broker) by: SubscriptionId,
-    /// The entity that they go on to, and no other one that has its name then.
+    /// The entity that they go on to. By then another one may have its name.
     pub(in crate::broker) to: TopicId,
 }
 

@@ -359,8 +359,8 @@ pub(super) fn save(
     Ok(())
 }
 
-/// Deletes the event subscriptions that are there and that the condition is true of, for an id. Their rows stay until
-/// nothing names them any more, without their definitions: these have secrets, and may be far larger than what names them.
+/// Deletes the event subscriptions that match the condition with this id. Their rows stay until nothing names them any more, but
+/// without their definitions, which have secrets and may be far larger than what names them.
 fn delete_subscriptions(
     tx: &Connection,
     (condition, of): (&str, i64),

@@ -76,7 +76,7 @@ pub(in crate::store) enum Lane {
 }
 
 impl Lane {
-    /// Returns that of changes with no more rows than a batch of those that are made in batches.
+    /// Returns the lane of changes that are not large: what has many rows is done in batches.
     pub(in crate::store) const fn of(whose: Whose) -> Self {
         let rows = LARGE_ROWS;
         Self::Other { whose, rows }

@@ -1,4 +1,4 @@
-//! The topic that each queue and subscription is of, so that whoever receives from many of one topic has one turn.
+//! The topic of each queue and subscription. Receivers from all subscriptions of a topic share one turn.
 
 use std::sync::RwLock;
 

@@ -80,7 +80,7 @@ pub(in crate::store) struct Counts {
     rows: BTreeMap<Key, [i64; COUNTS]>,
     /// New dead letters of a subscription with one reason.
     dead_lettered: BTreeMap<(i64, DeadLetterReason), Added>,
-    /// Subscriptions that are gone with what was counted of them.
+    /// Subscriptions whose totals were deleted.
     gone: Vec<i64>,
 }
 
@@ -655,8 +655,8 @@ fn look(tx: &Connection, id: DeliveryId) -> Result<Option<Looked>, StoreError> {
     })
 }
 
-/// The condition, of the total of a deleted subscription, that it has left something: pending deliveries, messages among the
-/// dead letters, or states of sessions. An index has the same words.
+/// Matches the totals of deleted subscriptions that have left something: pending deliveries, messages among the dead letters, or
+/// states of sessions. The index `subscription_total_left` has the same words.
 pub(super) const HAS_LEFT: &str = "total.deleted = 1 AND (total.pending > 0 OR total.bytes > 0 \
      OR total.numbered > 0 AND total.dead_letters > 0)";
 

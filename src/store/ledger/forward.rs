@@ -96,8 +96,8 @@ pub struct ForwardRequest {
 }
 
 impl ForwardRequest {
-    /// Returns the lane of the forwarder, which moves messages of one queue after the other: none waits behind all that is sent
-    /// to where those of another queue go.
+    /// Returns the forwarder's own lane. It moves the messages of one queue after the other, so if they took the turns of where
+    /// they go, those of all queues would wait for one busy topic.
     pub(super) fn lane(&self) -> Lane {
         let onward = self.moves.iter().filter_map(|(_, to)| to.as_ref().ok());
         let rows = self.moves.len() + onward.map(AppendRequest::rows).sum::<usize>();

@@ -837,8 +837,8 @@ impl Ledger {
         })
     }
 
-    /// Deletes rows of what was deleted and is not named any more. Returns the id to go on behind, unless nothing is left to
-    /// look at.
+    /// Deletes rows of what was deleted and is not named any more. Returns the id after which to go on; `None` if nothing is left
+    /// to look at.
     pub async fn forget_deleted(&self, request: ForgetRequest) -> Result<Option<i64>, StoreError> {
         let (gone, last) = self.db.read(move |tx| deleted::find(tx, &request)).await?;
         if gone.is_empty() {
@@ -850,8 +850,8 @@ impl Ledger {
     }
 
     /// Deletes up to `limit` rows of each kind that are not needed any more at `now`: marks of publish requests
-    /// and notices, names of blobs, ids of messages, idle sessions, counters, which are also rolled up. Makes due what a wrong clock has planned
-    /// too late. Returns whether there may be more.
+    /// and notices, names of blobs, ids of messages, idle sessions, counters, which are also rolled up. Makes due
+    /// what a wrong clock has planned too late. Returns whether there may be more.
     pub async fn tidy(&self, now: Timestamp, limit: usize) -> Result<bool, StoreError> {
         // Searched for outside the writer: the last search of a round reads the whole index.
         let find = move |tx: &_| {

@@ -8,7 +8,7 @@ use crate::store::error::StoreError;
 use crate::store::retention::rollups;
 use crate::store::sql::Sql;
 
-/// A kind of resource that keeps its row for a while when it is deleted.
+/// A kind of resource whose row stays for a while after it is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletedKind {
     Subscription,
@@ -75,15 +75,15 @@ pub struct ForgetRequest {
     pub kind: DeletedKind,
     /// The last id that was looked at.
     pub after: i64,
-    /// When they were deleted at the latest: requests that began before have ended since.
+    /// They were deleted before this moment, so requests that knew them have ended.
     pub deleted_before: Timestamp,
     /// Events from before this moment are pruned, unless they have deliveries.
     pub pruned_before: Timestamp,
-    /// Rows to look at, and rows after which no more are deleted.
+    /// How many rows to look at, and after how many deleted ones to stop.
     pub limit: usize,
 }
 
-/// Finds those of the next ones that may go. Returns also the last one that was looked at, if there was any.
+/// Looks at the next ones. Returns those that may go, and the last one that was looked at, if there was any.
 pub(in crate::store) fn find(
     tx: &Connection,
     request: &ForgetRequest,
@@ -128,7 +128,7 @@ pub(in crate::store) fn forget(
     let mut rows = 0;
     for id in gone {
         if kind == DeletedKind::Subscription {
-            // That of its transfer queue is the other one.
+            // Its transfer queue has its id, negated.
             for of in [*id, -id] {
                 for table in OF_SUBSCRIPTION {
                     let delete = format!("DELETE FROM {table} WHERE subscription_id = ?1");
