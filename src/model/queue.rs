@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::base::named::named_enum;
 use crate::model::as_written::AsWritten;
 use crate::model::destination::{EntityId, PullQueue};
 use crate::model::entity_status::EntityStatus;
@@ -153,12 +154,14 @@ impl EntityUpkeep {
     }
 }
 
-/// The tier of Azure Service Bus whose limits hold for all queues and topics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ServiceBusTier {
-    #[default]
-    Premium,
-    Standard,
+named_enum! {
+    /// The tier of Azure Service Bus whose limits hold for all queues and topics.
+    #[derive(Default)]
+    pub enum ServiceBusTier {
+        #[default]
+        Premium,
+        Standard,
+    }
 }
 
 impl ServiceBusTier {
@@ -167,14 +170,6 @@ impl ServiceBusTier {
         match self {
             Self::Premium => None,
             Self::Standard => Some(STANDARD_KILOBYTES),
-        }
-    }
-
-    /// Returns what Azure calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Premium => "Premium",
-            Self::Standard => "Standard",
         }
     }
 }
