@@ -127,20 +127,12 @@ pub(in crate::store) fn forget(
 ) -> Result<Option<i64>, StoreError> {
     let mut rows = 0;
     for id in gone {
-        if kind == DeletedKind::Subscription {
+        rows += match kind {
             // Its transfer queue has its id, negated.
-            for of in [*id, -id] {
-                for table in OF_SUBSCRIPTION {
-                    let delete = format!("DELETE FROM {table} WHERE subscription_id = ?1");
-                    rows += tx.run(&delete, [of])?;
-                }
-                rows += rollups::release(tx, &rollups::SUBSCRIPTIONS, of)?;
-                tx.counts().forget(of);
-            }
-        }
-        if kind == DeletedKind::Topic {
-            rows += rollups::release(tx, &rollups::TOPICS, *id)?;
-        }
+            DeletedKind::Subscription => forget_counts(tx, *id)? + forget_counts(tx, -id)?,
+            DeletedKind::Topic => rollups::release(tx, &rollups::TOPICS, *id)?,
+            DeletedKind::Namespace => 0,
+        };
         let delete = format!("DELETE FROM {} WHERE id = ?1", kind.table());
         rows += tx.run(&delete, [id])?;
         if rows >= limit {
@@ -148,4 +140,15 @@ pub(in crate::store) fn forget(
         }
     }
     Ok(None)
+}
+
+/// Deletes what a subscription has beside its own row. Returns how many rows that were.
+fn forget_counts(tx: &WriteTx, of: i64) -> rusqlite::Result<usize> {
+    tx.counts().forget(of);
+    let mut rows = rollups::release(tx, &rollups::SUBSCRIPTIONS, of)?;
+    for table in OF_SUBSCRIPTION {
+        let delete = format!("DELETE FROM {table} WHERE subscription_id = ?1");
+        rows += tx.run(&delete, [of])?;
+    }
+    Ok(rows)
 }
