@@ -100,8 +100,11 @@ const FIRST_BYTES: usize = 512;
 /// How long a client may take to send the head of a request.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long a connection waits for one to go that was asked to, before the next one is asked.
-const PLACE_WAIT: Duration = Duration::from_millis(10);
+/// How long a connection waits for a place while others are asked to close for it. Those that connect meanwhile wait as well.
+const PLACE_WAIT: Duration = Duration::from_millis(500);
+
+/// How often it asks again.
+const PLACE_CHECK: Duration = Duration::from_millis(10);
 
 /// Bytes of a request's head, as Node's servers have it, and of what is read at once: each connection has a buffer of
 /// this size.
@@ -165,19 +168,19 @@ pub(super) struct ConnectionLimits {
     pub(super) memory: Memory,
 }
 
-/// Takes a place for a connection. Where none is free, others make one, as they do for memory: whoever says nothing keeps nobody
-/// from being accepted. Returns none if nobody has to go for this one.
+/// Takes a place for a connection. Where none is free, others are asked to close, as they are for memory: a silent connection keeps
+/// nobody from being accepted. Returns none if no other has to close for this one, or none has closed in time.
 async fn place(overall: &Connections, own: &MemoryAccount) -> Option<ConnectionSlot> {
-    let mut entered = std::pin::pin!(overall.enter());
-    let mut wait = Duration::ZERO;
-    loop {
-        if let Ok(slot) = tokio::time::timeout(wait, entered.as_mut()).await {
-            return Some(slot);
+    let asked = async {
+        while own.ask_for_a_place() {
+            tokio::time::sleep(PLACE_CHECK).await;
         }
-        if !own.ask_for_a_place() {
-            return None;
-        }
-        wait = PLACE_WAIT;
+    };
+    tokio::select! {
+        biased; // nobody is asked where a place is free
+        slot = overall.enter() => Some(slot),
+        () = asked => None,
+        () = tokio::time::sleep(PLACE_WAIT) => None,
     }
 }
 
@@ -924,6 +927,20 @@ mod tests {
         client.read_exact(&mut heard).await.expect("an answer");
         assert_eq!(&heard, b"HTTP/1.1 200");
         stop.cancel();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_does_not_go_holds_up_a_new_connection_for_a_moment_only() {
+        let overall = Connections::of_at_most(1);
+        let _slot = overall.enter().await;
+        let budget = Budget::of(1_000);
+        let account = || budget.closable_account([None, None], usize::MAX);
+        let (stuck, new) = (account(), account());
+        let _kept = stuck.take(100).expect("room");
+        let begun = tokio::time::Instant::now();
+        assert!(place(&overall, &new).await.is_none());
+        assert!(stuck.has_to_close());
+        assert!(begun.elapsed() < 2 * PLACE_WAIT);
     }
 
     #[tokio::test]
