@@ -140,13 +140,7 @@ impl From<StoreError> for PageError {
             return Self::refused(error);
         }
         static LINE: SeldomLine = SeldomLine::new();
-        if let Some(unlogged) = LINE.take_now() {
-            tracing::error!(
-                %error,
-                unlogged,
-                "a page could not be made; further ones within a minute are only counted"
-            );
-        }
+        LINE.log(&error, "a page could not be made");
         if error.is_unreadable() {
             return Self::Damaged(sentence(&error.to_string()));
         }
@@ -169,13 +163,7 @@ impl From<Crowded> for PageError {
 impl From<tower_sessions::session::Error> for PageError {
     fn from(error: tower_sessions::session::Error) -> Self {
         static LINE: SeldomLine = SeldomLine::new();
-        if let Some(unlogged) = LINE.take_now() {
-            tracing::error!(
-                %error,
-                unlogged,
-                "a session could not be read or kept; further ones within a minute are only counted"
-            );
-        }
+        LINE.log(&error, "a session could not be read or kept");
         Self::Unavailable("the session could not be read".to_owned())
     }
 }

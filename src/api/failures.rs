@@ -21,23 +21,11 @@ pub(super) fn note_unserved(error: &MessagingError) {
 /// Notes that the store could not do what a client asked for.
 pub(super) fn note_defect(error: &StoreError) {
     static LINE: SeldomLine = SeldomLine::new();
-    if let Some(unlogged) = LINE.take_now() {
-        tracing::error!(
-            %error,
-            unlogged,
-            "the store met a defect; further ones within a minute are only counted"
-        );
-    }
+    LINE.log(error, "the store met a defect");
 }
 
 /// Notes that somebody asked for what is damaged.
 pub(super) fn note_unreadable(error: &StoreError) {
     static LINE: SeldomLine = SeldomLine::new();
-    if let Some(unlogged) = LINE.take_now() {
-        tracing::error!(
-            %error,
-            unlogged,
-            "stored data cannot be read; further cases within a minute are only counted"
-        );
-    }
+    LINE.log(error, "stored data cannot be read");
 }

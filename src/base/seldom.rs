@@ -1,5 +1,6 @@
 //! Lines of the log that others can cause as often as they like: one a minute, so that nobody fills it.
 
+use std::fmt::Display;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -41,6 +42,17 @@ impl SeldomLine {
     /// [`SeldomLine::take`] by the system's clock, where no other one is at hand.
     pub fn take_now(&self) -> Option<u64> {
         self.take(Clock::system().now())
+    }
+
+    /// Logs an error that is no client's fault, unless one was logged within a minute.
+    pub fn log(&self, error: &dyn Display, problem: &str) {
+        if let Some(unlogged) = self.take_now() {
+            tracing::error!(
+                %error,
+                unlogged,
+                "{problem}; what follows within a minute is only counted"
+            );
+        }
     }
 }
 
