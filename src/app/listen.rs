@@ -839,6 +839,38 @@ mod tests {
         }
     }
 
+    /// Answers each `POST /`.
+    fn router() -> Router {
+        Router::new().route("/", post(|_: Bytes| async {}))
+    }
+
+    const EMPTY_POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+
+    async fn bind() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        (listener, address)
+    }
+
+    /// Serves until the token is cancelled.
+    fn begin_serving(
+        listeners: Vec<TcpListener>,
+        router: Router,
+        limits: ConnectionLimits,
+    ) -> CancellationToken {
+        let stop = CancellationToken::new();
+        let service = move |address, shared| routed(router.clone(), address, shared);
+        tokio::spawn(serve(listeners, None, limits, stop.clone(), service, None));
+        stop
+    }
+
+    async fn check_answer(mut client: TcpStream) {
+        client.write_all(EMPTY_POST).await.expect("sent");
+        let mut heard = [0; 12];
+        client.read_exact(&mut heard).await.expect("an answer");
+        assert_eq!(&heard, b"HTTP/1.1 200", "{client:?}");
+    }
+
     async fn check(said: impl AsRef<[u8]>, expected: &str) {
         let said = said.as_ref();
         let heard = heard(said).await;
@@ -848,20 +880,8 @@ mod tests {
 
     /// Says `said` and then nothing, and returns what it hears until the connection is closed, which is within a minute.
     async fn heard(said: &[u8]) -> String {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
-        let address = listener.local_addr().expect("its address");
-        let stop = CancellationToken::new();
-        let router = Router::new().route("/", post(|_: Bytes| async {}));
-        let limits = limits(1, 1);
-        let service = move |address, shared| routed(router.clone(), address, shared);
-        tokio::spawn(serve(
-            vec![listener],
-            None,
-            limits,
-            stop.clone(),
-            service,
-            None,
-        ));
+        let (listener, address) = bind().await;
+        let stop = begin_serving(vec![listener], router(), limits(1, 1));
         let mut client = TcpStream::connect(address).await.expect("a connection");
         client.write_all(said).await.expect("sent");
         let mut heard = Vec::new();
@@ -903,15 +923,10 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_is_silent_makes_place_for_others() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
-        let address = listener.local_addr().expect("its address");
-        let stop = CancellationToken::new();
-        let router = Router::new().route("/", post(|_: Bytes| async {}));
-        let service = move |address, shared| routed(router.clone(), address, shared);
+        let (listener, address) = bind().await;
         let limits = limits(2, 10);
         let places = limits.overall.clone();
-        let listeners = vec![listener];
-        tokio::spawn(serve(listeners, None, limits, stop.clone(), service, None));
+        let stop = begin_serving(vec![listener], router(), limits);
         let silent = async || TcpStream::connect(address).await.expect("a connection");
         let _silent = (silent().await, silent().await);
         while places.open() < 2 {
@@ -920,12 +935,8 @@ mod tests {
         let elsewhere = tokio::net::TcpSocket::new_v4().expect("a socket");
         let other = SocketAddr::from(([127, 0, 0, 2], 0));
         elsewhere.bind(other).expect("an address");
-        let mut client = elsewhere.connect(address).await.expect("a connection");
-        let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
-        client.write_all(head).await.expect("sent");
-        let mut heard = [0; 12];
-        client.read_exact(&mut heard).await.expect("an answer");
-        assert_eq!(&heard, b"HTTP/1.1 200");
+        let client = elsewhere.connect(address).await.expect("a connection");
+        check_answer(client).await;
         stop.cancel();
     }
 
@@ -945,47 +956,24 @@ mod tests {
 
     #[tokio::test]
     async fn every_address_is_served() {
-        let bind = async || TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
-        let listeners = vec![bind().await, bind().await, bind().await];
-        let addresses = listeners.iter().map(|each| each.local_addr());
-        let addresses: Vec<_> = addresses.map(|each| each.expect("its address")).collect();
-        let stop = CancellationToken::new();
-        let router = Router::new().route("/", post(|_: Bytes| async {}));
-        let limits = limits(10, 10);
-        let service = move |address, shared| routed(router.clone(), address, shared);
-        tokio::spawn(serve(listeners, None, limits, stop.clone(), service, None));
+        let bound = [bind().await, bind().await, bind().await];
+        let (listeners, addresses): (Vec<_>, Vec<_>) = bound.into_iter().unzip();
+        let stop = begin_serving(listeners, router(), limits(10, 10));
         for address in addresses.iter().chain(&addresses) {
-            let mut client = TcpStream::connect(address).await.expect("a connection");
-            let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
-            client.write_all(head).await.expect("sent");
-            let mut heard = [0; 12];
-            client.read_exact(&mut heard).await.expect("an answer");
-            assert_eq!(&heard, b"HTTP/1.1 200", "{address}");
+            let client = TcpStream::connect(address).await.expect("a connection");
+            check_answer(client).await;
         }
         stop.cancel();
     }
 
     #[tokio::test]
     async fn one_client_cannot_take_every_place() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
-        let address = listener.local_addr().expect("its address");
-        let stop = CancellationToken::new();
-        let router = Router::new().route("/", post(|_: Bytes| async {}));
-        let limits = limits(10, 2);
-        let service = move |address, shared| routed(router.clone(), address, shared);
-        tokio::spawn(serve(
-            vec![listener],
-            None,
-            limits,
-            stop.clone(),
-            service,
-            None,
-        ));
+        let (listener, address) = bind().await;
+        let stop = begin_serving(vec![listener], router(), limits(10, 2));
         let connect = async || TcpStream::connect(address).await.expect("a connection");
         let ask = async |client: &mut TcpStream| {
-            let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
             let mut heard = [0; 1_024];
-            let asked = client.write_all(head).await;
+            let asked = client.write_all(EMPTY_POST).await;
             asked.is_ok() && client.read(&mut heard).await.is_ok() && &heard[9..12] == b"200"
         };
         let (mut first, mut second) = (connect().await, connect().await);
@@ -1005,22 +993,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_over_http1_that_nobody_takes_is_given_up() {
         const ANSWER_BYTES: usize = 32 * 1_024 * 1_024; // more than the buffers of the system take
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
-        let address = listener.local_addr().expect("its address");
-        let stop = CancellationToken::new();
+        let (listener, address) = bind().await;
         let router = Router::new().route("/", post(async || vec![0_u8; ANSWER_BYTES]));
-        let service = move |address, shared| routed(router.clone(), address, shared);
-        tokio::spawn(serve(
-            vec![listener],
-            None,
-            limits(1, 1),
-            stop.clone(),
-            service,
-            None,
-        ));
+        let stop = begin_serving(vec![listener], router, limits(1, 1));
         let mut client = TcpStream::connect(address).await.expect("a connection");
-        let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
-        client.write_all(head).await.expect("sent");
+        client.write_all(EMPTY_POST).await.expect("sent");
         tokio::time::sleep(PATIENCE * 2).await;
         let mut heard = Vec::new();
         let _: io::Result<_> = client.read_to_end(&mut heard).await;

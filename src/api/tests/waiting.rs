@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, StatusCode, header};
 use futures_util::stream::once;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::{Door, TOKEN};
@@ -151,6 +151,11 @@ impl Door {
         second.asked_to_close().is_cancelled()
     }
 
+    async fn put(&self, path: &str, body: Value) {
+        let (status, answer) = self.ask(TOKEN, Method::PUT, path, body).await;
+        assert!(status.is_success(), "{path}: {answer}");
+    }
+
     /// Makes the queue `jobs` and a pulled subscription. Returns the path of that, and a key for it.
     async fn with_queue_and_subscription(&self) -> (String, String) {
         let topic = "/namespaces/shop/topics/orders";
@@ -164,8 +169,7 @@ impl Door {
             (topic, json!({})),
             (&*subscription, pulled),
         ] {
-            let (status, answer) = self.ask(TOKEN, Method::PUT, path, body).await;
-            assert!(status.is_success(), "{path}: {answer}");
+            self.put(path, body).await;
         }
         let path = "/namespaces/shop/listKeys";
         let (_, keys) = self.ask(TOKEN, Method::POST, path, json!({})).await;
@@ -203,10 +207,7 @@ async fn nothing_is_locked_removed_or_read_for_an_answer_that_there_is_no_memory
 #[tokio::test(start_paused = true)]
 async fn a_receiver_needs_room_for_the_message_that_there_is() {
     let door = Door::new().await;
-    let (status, answer) = door
-        .ask(TOKEN, Method::PUT, "/queues/jobs", json!({}))
-        .await;
-    assert!(status.is_success(), "{answer}");
+    door.put("/queues/jobs", json!({})).await;
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
     for (bytes, receivers) in [
         (10, &[(20_000, StatusCode::CREATED)][..]),
@@ -289,10 +290,7 @@ async fn who_has_shown_a_key_or_token_goes_behind_strangers() {
 #[tokio::test(start_paused = true)]
 async fn each_message_of_a_batch_counts_before_it_is_read() {
     let door = Door::new().await;
-    let (status, answer) = door
-        .ask(TOKEN, Method::PUT, "/queues/jobs", json!({}))
-        .await;
-    assert!(status.is_success(), "{answer}");
+    door.put("/queues/jobs", json!({})).await;
     let batch = "application/vnd.microsoft.servicebus.json";
     let messages = format!("[{}]", vec!["{}"; 1_000].join(","));
     let of_all = 1_000 * SENT_MESSAGE_BYTES;
