@@ -54,17 +54,19 @@ fn the_largest_goes_first() {
     let few = small.take(10).expect("room");
     let many = large.take(35).expect("room");
     let _alone = alone.take(25).expect("room");
-    let is_closing = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
     assert!(large.take(90).is_err());
-    assert!(!is_closing(&large), "its own wish does not close it");
+    assert!(!large.has_to_close(), "its own wish does not close it");
     assert!(poor.take(40).is_err());
-    assert!(is_closing(&large), "of the largest group the largest");
+    assert!(large.has_to_close(), "of the largest group the largest");
     assert!(poor.take(40).is_err());
-    assert!(!is_closing(&small) && !is_closing(&alone), "one is enough");
+    assert!(
+        !small.has_to_close() && !alone.has_to_close(),
+        "one is enough"
+    );
     drop((many, large));
     assert!(poor.take(70).is_err());
-    assert!(is_closing(&alone), "the other group is the largest now");
-    assert!(!is_closing(&small));
+    assert!(alone.has_to_close(), "the other group is the largest now");
+    assert!(!small.has_to_close());
     drop(few);
 }
 
@@ -156,17 +158,16 @@ fn strangers_go_before_those_who_are_known() {
     let groups = MemoryGroups::default();
     let account =
         |group: &'static str| budget.closable_account([Some(groups.of(group)), None], usize::MAX);
-    let is_closing = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
     let (known, stranger) = (account("known"), account("stranger"));
     known.note_known();
     let much = known.take(40).expect("room");
     let little = stranger.take(20).expect("room");
     assert!(stranger.take(50).is_err());
-    assert!(!is_closing(&known) && !is_closing(&stranger));
+    assert!(!known.has_to_close() && !stranger.has_to_close());
     assert!(known.take(21).is_err());
-    assert!(!is_closing(&stranger), "nobody has so much");
+    assert!(!stranger.has_to_close(), "nobody has so much");
     assert!(account("new").take(50).is_err());
-    assert!(is_closing(&stranger), "although it has less");
+    assert!(stranger.has_to_close(), "although it has less");
     drop((stranger, little));
     let stranger = account("stranger");
     let little = stranger.take(20).expect("room");
@@ -174,10 +175,10 @@ fn strangers_go_before_those_who_are_known() {
     asking.note_known();
     let half = asking.take(25).expect("room");
     assert!(asking.take(20).is_err());
-    assert!(is_closing(&stranger), "it has less than who asks");
+    assert!(stranger.has_to_close(), "it has less than who asks");
     drop((stranger, little, half));
     assert!(account("new").take(70).is_err());
-    assert!(is_closing(&known), "there are no strangers");
+    assert!(known.has_to_close(), "there are no strangers");
     drop(much);
 }
 
@@ -201,8 +202,7 @@ fn one_key_has_no_more_from_many_addresses() {
         let stranger = account(50);
         let _before = stranger.take(10).expect("room");
         stranger.note_key(|| PresentedKey::alone(key.to_owned()));
-        let is_closing = stranger.asked_to_close().is_cancelled();
-        assert_eq!(is_closing, closes, "{key}");
+        assert_eq!(stranger.has_to_close(), closes, "{key}");
     }
     let of_key = budget.0.keys.of(("key".to_owned(), None));
     let counted = || of_key.0.load(Ordering::Relaxed);
@@ -253,12 +253,11 @@ fn the_largest_part_of_a_group_makes_room_for_the_others() {
     let many: Vec<_> = (0..60).map(|_| account("many")).collect();
     let taken: Vec<_> = many.iter().filter_map(|each| each.take(10).ok()).collect();
     assert!((45..=48).contains(&taken.len()), "{}", taken.len());
-    let is_asked = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
-    let asked = || many.iter().filter(|each| is_asked(each)).count();
+    let asked = || many.iter().filter(|each| each.has_to_close()).count();
     let before = asked();
     assert!(other.take(12).is_ok() && asked() == before, "it is left");
     assert!(other.take(20).is_err());
-    assert!(asked() > before && !is_asked(&other));
+    assert!(asked() > before && !other.has_to_close());
 }
 
 #[test]
@@ -271,14 +270,17 @@ fn whoever_keeps_most_for_a_key_makes_room_for_others_who_show_it() {
         account.note_key(|| PresentedKey::alone("key".to_owned()));
         (account, taken)
     };
-    let is_asked = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
     let many: Vec<_> = (0..50).map(|number| shown(number % 2)).collect();
-    let asked = || many.iter().filter(|(account, _)| is_asked(account)).count();
+    let asked = || {
+        many.iter()
+            .filter(|(account, _)| account.has_to_close())
+            .count()
+    };
     assert_eq!(asked(), 0);
     let (new, _kept) = shown(2);
-    assert_eq!((asked(), is_asked(&new)), (1, false));
+    assert_eq!((asked(), new.has_to_close()), (1, false));
     assert!(new.take(10).is_err());
-    assert_eq!((asked(), is_asked(&new)), (2, false));
+    assert_eq!((asked(), new.has_to_close()), (2, false));
 }
 
 #[test]
@@ -294,10 +296,7 @@ fn one_key_of_a_queue_leaves_something_to_the_others() {
         });
         (account, taken)
     };
-    let is_asked = |shown: &(MemoryAccount, TakenBytes)| {
-        let (account, _) = shown;
-        account.asked_to_close().is_cancelled()
-    };
+    let is_asked = |(account, _): &(MemoryAccount, TakenBytes)| account.has_to_close();
     let others: Vec<_> = (0..4).map(|_| shown(0, "other")).collect();
     let mut many = Vec::new();
     while !many.iter().chain(&others).any(is_asked) {
@@ -313,7 +312,6 @@ fn what_is_kept_for_one_key_goes_if_strangers_have_less() {
     for (of_stranger, goes) in [(20, true), (45, false)] {
         let budget = Budget::of(100);
         let account = || budget.closable_account([None, None], usize::MAX);
-        let is_closing = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
         let (one, other, stranger) = (account(), account(), account());
         let taken = (one.take(20), other.take(20));
         for each in [&one, &other] {
@@ -324,7 +322,9 @@ fn what_is_kept_for_one_key_goes_if_strangers_have_less() {
         let mut rest = budget.account([None, None], 100).nothing();
         rest.add_anyway(budget.left());
         assert!(account().take(2).is_err());
-        let asked = [&one, &other].into_iter().filter(|each| is_closing(each));
+        let asked = [&one, &other]
+            .into_iter()
+            .filter(|each| each.has_to_close());
         assert_eq!(asked.count() == 1, goes, "{of_stranger}");
         drop((taken, strangers, rest));
     }
@@ -344,11 +344,10 @@ fn not_all_are_looked_at_again_where_nobody_had_to_go() {
         assert_eq!(listed(), before + 1);
         assert!(asking.take(70).is_err());
         assert_eq!(listed() == before, looks_again);
-        assert!(!large.asked_to_close().is_cancelled());
+        assert!(!large.has_to_close());
         // Who has less knows of it at once.
         assert!(account().take(90).is_err());
-        let is_asked = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
-        assert_ne!(is_asked(&asking), is_asked(&large));
+        assert_ne!(asking.has_to_close(), large.has_to_close());
     }
 }
 
@@ -396,7 +395,7 @@ fn who_is_gone_is_not_the_next_one_any_more() {
     assert!(largest.take(65).is_err());
     drop((largest, kept.0));
     assert!(account().take(95).is_err());
-    assert!(next.asked_to_close().is_cancelled());
+    assert!(next.has_to_close());
 }
 
 #[test]
@@ -407,7 +406,7 @@ fn who_cannot_close_any_more_keeps_nobody_from_closing() {
     let _kept = (upgraded.take(40), other.take(20));
     upgraded.stay();
     assert!(account().take(90).is_err());
-    assert!(other.asked_to_close().is_cancelled());
+    assert!(other.has_to_close());
 }
 
 #[test]
@@ -417,14 +416,13 @@ fn who_was_asked_and_does_not_go_keeps_nobody_else() {
         let account = || budget.closable_account([None, None], 100);
         let (stuck, next) = (account(), account());
         let _kept = (stuck.take(40), next.take(20));
-        let is_asked = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
         assert!(account().take(90).is_err());
-        assert!(is_asked(&stuck) && !is_asked(&next));
+        assert!(stuck.has_to_close() && !next.has_to_close());
         assert!(account().take(90).is_err());
-        assert_eq!(is_asked(&next), is_next_asked);
+        assert_eq!(next.has_to_close(), is_next_asked);
         stuck.stay();
         assert!(account().take(90).is_err());
-        assert!(is_asked(&next), "its connection is gone");
+        assert!(next.has_to_close(), "its connection is gone");
     }
 }
 
