@@ -448,14 +448,13 @@ impl MemoryAccount {
     /// Returns whether so many bytes could be taken now.
     pub fn has_room(&self, bytes: usize) -> bool {
         let all = self.0.total.taken.load(Ordering::Relaxed);
-        self.0.taken() + bytes <= self.0.bytes_max && self.0.share_allows(all, bytes)
+        self.0.allows(bytes) && self.0.share_allows(all, bytes)
     }
 
     /// Returns whether so many bytes could be taken for a moment now.
     pub fn has_room_for_a_moment(&self, bytes: usize) -> bool {
         let all = self.0.total.taken.load(Ordering::Relaxed);
-        self.0.taken() + bytes <= self.0.bytes_max
-            && (self.0.share_allows(all, bytes) || bytes <= self.0.reserve())
+        self.0.allows(bytes) && (self.0.share_allows(all, bytes) || bytes <= self.0.reserve())
     }
 
     /// Bytes that it keeps, or the largest of its groups.
