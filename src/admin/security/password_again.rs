@@ -23,8 +23,10 @@ pub(crate) async fn check_password(
     let known = site
         .people
         .knows_password::<PageError>(user, form.raw(field), address);
-    let problem = (!known.await?).then(|| Refusal::of(field, "This is not your password."));
-    problem.map_or(Ok(()), |problem| Err(problem.into()))
+    if known.await? {
+        return Ok(());
+    }
+    Err(Refusal::of(field, "This is not your password.").into())
 }
 
 /// Lets a form pass if the password was typed lately, or is in it.
