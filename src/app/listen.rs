@@ -158,7 +158,7 @@ type PacedTcp = PacedStream<TcpStream>;
 /// How many connections are served at once.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimits {
-    /// Over all clients; for more of them others have to go.
+    /// Over all clients; for each further one, another is closed.
     pub(super) overall: Connections,
     /// From one client address; more of them are closed, so that nobody takes all places.
     pub(super) per_client: Live<usize>,

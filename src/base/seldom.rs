@@ -50,7 +50,7 @@ impl SeldomLine {
             tracing::error!(
                 %error,
                 unlogged,
-                "{problem}; what follows within a minute is only counted"
+                "{problem}; further ones within a minute are only counted"
             );
         }
     }
