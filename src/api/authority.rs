@@ -295,8 +295,8 @@ impl Authority {
             + self.proof.key.len()
     }
 
-    /// Who is meant by it where memory is shared: whoever has one of the keys of a queue or topic can have more of them, so
-    /// these stand together; each key of all is by itself.
+    /// Returns whose key was shown, where memory is shared. A client with one key of a queue or topic can have more of them, so
+    /// these stand together; each key of the namespace is by itself.
     pub(in crate::api) fn holder(&self) -> String {
         match &self.scope {
             AuthorityScope::Namespace => self.proof.key.clone(),
@@ -304,7 +304,7 @@ impl Authority {
         }
     }
 
-    /// The key that was shown, if others stand together with it.
+    /// Returns the key that was shown, if others stand together with it.
     pub(in crate::api) fn key_of_holder(&self) -> Option<&str> {
         match &self.scope {
             AuthorityScope::Namespace => None,

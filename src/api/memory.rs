@@ -47,7 +47,7 @@ struct Budgets {
     strangers: Budget,
     clients: Budget,
     addresses: MemoryGroups<IpAddr>,
-    /// By the hash of a key.
+    /// By the holder of a key, and by the hash of the key if the holder has several.
     keys: MemoryGroups<String>,
 }
 
@@ -86,7 +86,7 @@ impl AnswerMemory {
     }
 
     /// Locks up to `limit` messages that can be received now. Where memory is short it is one, with as much memory as that one
-    /// takes: whoever receives small ones needs no room for the largest that there may be.
+    /// takes: a client that receives small messages needs no room for the largest that there may be.
     pub(crate) async fn receive(
         &self,
         receiver: &MessageReceiver,

@@ -37,8 +37,8 @@ pub(super) struct Buffers {
 /// Bytes of frames that each request may bring besides its head: what is said of windows, and pings.
 const REQUEST_FRAMES_BYTES: usize = 64 * 1_024;
 
-/// Bytes that cost a part of a task's budget, of which there are 128; then others have their turn. A read may bring thousands
-/// of frames.
+/// Bytes that cost one part of a task's budget. After its 128 parts other tasks have their turn: a read may bring thousands of
+/// frames.
 const TURN_BYTES: usize = 1_024;
 
 /// Says what has come of requests since it was last asked.
@@ -61,11 +61,12 @@ impl Progress {
         self.body_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Nobody reads a body to its end.
+    /// A body was left before its end.
     pub(super) fn note_left_body(&self) {
         self.left_body.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether a body was left since this was last asked.
     pub(super) fn has_left_body(&self) -> bool {
         self.left_body.swap(false, Ordering::Relaxed)
     }
@@ -111,8 +112,8 @@ pub(super) struct HeadWatch {
     /// Bytes that were read since the last request began.
     read: usize,
     /// Bytes that were read, less what requests may bring, twice the bodies that were taken, since these come in frames, and
-    /// half of what was written: whoever takes a large answer says so in small frames, and the answers to floods are as large
-    /// as what they answer.
+    /// half of what was written: a client that takes a large answer says so in small frames, and the answers to floods are as
+    /// large as what they answer.
     idle: usize,
     /// Bytes that were read for which others have not had their turn.
     owed: usize,

@@ -13,8 +13,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::app::heads::Progress;
 
-/// How far a body may be behind the rate that it has to come at. What came early counts for no more than that either: it would buy
-/// minutes of silence, in which the memory of its topic is held.
+/// How far a body may be behind the rate at which it has to come. It may be ahead by no more than that, either: what came early would
+/// buy minutes of silence, in which the memory of its topic is held.
 const GRACE: Duration = Duration::from_secs(15);
 
 /// Bytes a second that a body has to bring. It bounds how long one may take as a whole: two minutes for the greatest publish

@@ -1,5 +1,5 @@
-//! YAML of files that others may have written: what it costs to read one is bounded by its length. What is written for people
-//! has no text in it that looks otherwise than it reads.
+//! YAML of files that others may have written: what it costs to read one is bounded by its length. In what is written for
+//! people, hidden characters are escaped.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -33,7 +33,7 @@ pub(super) fn write(list: &[Value]) -> Result<String, serde_norway::Error> {
     if !is_hiding(&plain) {
         return Ok(plain); // as nearly always
     }
-    // Nothing has the writer quote a text, so each has a stand-in, which begins with what stands nowhere else.
+    // The writer cannot be told to quote a text, so each such text has a stand-in. That begins with a mark that is nowhere else.
     let mark = unused_mark(&plain);
     let mut quoted = Vec::new();
     let stand_ins = list.iter().map(|value| veiled(value, &mark, &mut quoted));
@@ -57,8 +57,8 @@ fn is_hiding(text: &str) -> bool {
     text.contains(|c: char| steers(c) && c != '\n' && c != '\t')
 }
 
-/// A text that is nowhere in `plain`, found in one pass, however many such texts somebody has put there. It is looked for by what
-/// cannot overlap itself.
+/// A text that is nowhere in `plain`, found in one pass, however many such texts somebody has put there. The pass looks for `ext`,
+/// which cannot overlap itself as `text` can.
 fn unused_mark(plain: &str) -> String {
     let numbers = plain.split("ext").filter_map(|behind| {
         let (number, _) = behind.split_once('x')?;

@@ -12,7 +12,7 @@ const COPIES_WHILE_MADE: usize = 3;
 /// How long a request waits for memory for its answer before its client is told to come back.
 pub const MEMORY_WAIT: Duration = Duration::from_secs(5);
 
-/// How long of that it waits for what others have for a moment. After that, those who keep most are asked to close for it.
+/// How long of that it waits for memory that others need for a moment only. After that, those who keep most are asked to close.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// How often it is looked whether there is memory.
@@ -27,7 +27,7 @@ pub struct RequestMemory(Arc<KeptForRequest>);
 struct KeptForRequest {
     /// The request itself.
     own: TakenBytes,
-    /// The answer, also while it is made, and before it what is made of the request.
+    /// The answer, also while it is made; before that, what is made of the request.
     answer: Mutex<TakenBytes>,
     /// The account of its body while that comes in.
     body: OnceLock<MemoryAccount>,
@@ -123,8 +123,8 @@ impl RequestMemory {
         self.answer_anyway(bytes.saturating_mul(COPIES_WHILE_MADE));
     }
 
-    /// Takes so many bytes for what is made of the request, in place of those of an answer, which is not there yet. Waits for them
-    /// as long.
+    /// Takes so many bytes for what is made of the request, in place of those of the answer, which is not there yet. Waits as long
+    /// for them.
     pub async fn hold(&self, bytes: usize) -> Result<(), NothingLeft> {
         let held = async {
             while !self.0.own.account().has_room(bytes) || self.answer(bytes).is_err() {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Hears what goes through a stream.
 pub trait StreamWatch: Unpin {
-    /// Whether the next bytes may be read, or others have their turn before.
+    /// Ready when the next bytes may be read. Until then other tasks have their turn.
     fn poll_turn(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }

@@ -329,7 +329,7 @@ impl BackupBucket {
         Ok(names.into_iter().rev().collect())
     }
 
-    /// Hands over what begins with `prefix`, to the next slash, page by page and so until it is enough. A service may have
+    /// Hands over what begins with `prefix`, up to the next slash, page by page until `each_page` has enough. A service may have
     /// pages without end.
     async fn list(
         &self,

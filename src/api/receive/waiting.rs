@@ -12,8 +12,8 @@ use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Actor;
 use crate::store::Locked;
 
-/// How often it is looked again whether a receiver that waits has its right, and what it waits at is there and not disabled:
-/// well within the 5 s that are promised.
+/// How often a waiting receiver is checked: whether it still has its right, and whether its queue or subscription is still there
+/// and not disabled. That is well within the 5 s that are promised.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Headers by which a receiver is let in.
@@ -67,7 +67,7 @@ pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
         if receiver.is_due().await? {
             memory.receive(receiver, limit).await
         } else {
-            receiver.receive(0, None).await // whether they may receive at all is told even so
+            receiver.receive(0, None).await // tells even so whether they may receive at all
         }
     };
     let receiving = receiver.receive_within(by, wait, rejection, receive);

@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 use crate::base::Stopwatch;
 use crate::base::budget::{AccountState, BudgetState, GroupId, MemoryGroup, PartOfGroup};
 
-/// How long the next account waits to be asked to close until the one before is gone. Those that go take less, and who does not go
-/// keeps nobody else.
+/// How long after an account was asked to close the next one is asked, if the first is not gone yet. Closing takes less, and an
+/// account that does not close does not protect the others.
 pub(super) const CLOSING_PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long it is known who has most where nobody had to go for who asked: however often somebody asks, all accounts are looked at in
-/// vain no more often than that.
+/// How long it is remembered which accounts are the largest, when none of them had to close. However often somebody asks, all
+/// accounts are looked at in vain no more often than this.
 pub(super) const KNOWN_FOR: Duration = Duration::from_millis(5);
 
 /// Who has to close.
@@ -27,7 +27,7 @@ pub(super) struct Going {
     next: Option<(Largest, Stopwatch)>,
 }
 
-/// Accounts that have most among all that can be closed: whoever needs room, one of these is asked to close or nobody.
+/// The largest of all accounts that can be closed. No other is asked to close.
 #[derive(Debug)]
 struct Largest {
     /// Bytes that all strangers have together.
@@ -35,11 +35,11 @@ struct Largest {
     stranger: Option<Weak<AccountState>>,
     with_key: Option<Weak<AccountState>>,
     of_all: Option<Weak<AccountState>>,
-    /// Who has most of each group in which accounts share what it may have.
+    /// The largest account of each group whose accounts share what it may have.
     beside: HashMap<GroupId, Weak<AccountState>>,
 }
 
-/// How much an account has beside others of its entity or key: with all of its key, with all of its part or address, and alone.
+/// How large an account is among those of its entity or key: together with its key, together with its part or address, and alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SizeApart {
     by_key: usize,
@@ -48,7 +48,7 @@ struct SizeApart {
 }
 
 impl BudgetState {
-    /// Asks somebody to close for bytes that are not there, unless one is about to go already. Returns whether somebody goes.
+    /// Asks an account to close for bytes that are not there, unless one is closing already. Returns whether one closes.
     pub(super) fn make_room(&self, asking: &AccountState, bytes: usize) -> bool {
         if self.is_passing && !asking.fits_apart(bytes) {
             return false;
@@ -71,7 +71,7 @@ impl BudgetState {
         true
     }
 
-    /// Asks who has most among those who have shown a key of the same holder as the client of `account` to close.
+    /// Asks an account to close: the largest among those with a key of the same holder as that of `account`.
     pub(super) fn close_beside(&self, account: &AccountState) {
         let mut going = self.going.lock().unwrap();
         let next = self.look(&mut going, account);
@@ -81,12 +81,13 @@ impl BudgetState {
         going.next = Some(next);
     }
 
-    /// Returns who has most for all that `asking` may ask for, and since when that is known. Looks at all accounts that can be closed
-    /// unless others have just done so.
+    /// Returns the largest accounts, and since when they are known. Looks at all accounts that can be closed, unless that was just
+    /// done and still holds for `asking`.
     fn look(&self, going: &mut Going, asking: &AccountState) -> (Largest, Stopwatch) {
-        let known = going.next.take().filter(|(next, since)| {
-            since.took() < self.known_for && next.is_current(asking) // others have just looked
-        });
+        let known = going
+            .next
+            .take()
+            .filter(|(next, since)| since.took() < self.known_for && next.is_current(asking));
         known.unwrap_or_else(|| {
             let all = self.all_that_can_close();
             (Largest::of(&all), Stopwatch::begin())
@@ -128,7 +129,8 @@ impl Largest {
         }
     }
 
-    /// Returns whether each of them that `asking` may ask for is there and can be closed as what it was.
+    /// Returns whether each of them that may have to close for `asking` is still there and can be closed, and whether a stranger is
+    /// still one.
     fn is_current(&self, asking: &AccountState) -> bool {
         let can_close = |each: &Weak<AccountState>| each.upgrade().filter(|each| each.can_close());
         let others = [&self.with_key, &self.of_all].into_iter().flatten();
@@ -143,14 +145,14 @@ impl Largest {
         groups.filter_map(move |group| self.beside.get(&group.id()))
     }
 
-    /// Returns who has most of what accounts share with `account`.
+    /// Returns the largest of the accounts that share something with `account`.
     fn largest_beside(&self, account: &AccountState) -> Option<Arc<AccountState>> {
         let largest = self.beside(account).filter_map(Weak::upgrade);
         largest.max_by_key(|each| each.size_apart())
     }
 
-    /// Returns who has to close for bytes that `asking` lacks only because others in its group, or who have shown a key of the same
-    /// holder, keep much: the largest of the largest part, or of the address that has most of them, unless `asking` is no smaller.
+    /// Returns the account that has to close for bytes that `asking` lacks only because others in its group, or with a key of the
+    /// same holder, keep much: the largest of the largest part, or of the address that has most of them, unless `asking` is no smaller.
     fn goes_beside(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
         if asking.own() <= asking.own_apart() || !asking.fits_apart(bytes) {
             return None;
@@ -167,11 +169,12 @@ impl Largest {
         is_larger.then_some(largest)
     }
 
-    /// Returns who has to close for `bytes` that `asking` wants: the largest of the largest group, a stranger if there are any,
-    /// unless `asking` is no smaller. Strangers have to go for who is known even if they are smaller; but before them that goes which
-    /// was kept for one key, if it is more than all strangers have together, and more than the key of who asks has. One that is
-    /// smaller than `asking` goes, too, if its group has more than `asking` and the groups of that: many small ones keep as much as a
-    /// large one.
+    /// Returns the account that has to close for `bytes` that `asking` wants: the largest of the largest group, a stranger if there
+    /// are any, unless `asking` is no smaller.
+    ///
+    /// Strangers close for a known client even if they are smaller. If one key has more than all strangers together, and more than
+    /// the key of `asking`, its largest account closes before them. An account that is smaller than `asking` closes, too, if its
+    /// group has more than `asking` and the groups of that: many small ones keep as much as a large one.
     fn goes_for(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
         let find = |which: Option<&Weak<AccountState>>| which.and_then(Weak::upgrade);
         let most = self.of_strangers.max(asking.taken_for_key());
@@ -183,7 +186,7 @@ impl Largest {
             return with_key;
         }
         let is_known = asking.is_known();
-        // Whoever has half of everything would get no more if all others were gone.
+        // An account with half of everything would get no more if all others were gone.
         let is_strangers_turn = !is_known || asking.share_allows(asking.own(), bytes);
         let stranger = find(self.stranger.as_ref()).filter(|_| is_strangers_turn);
         let largest = stranger.or_else(|| find(self.of_all.as_ref()))?;
@@ -225,13 +228,13 @@ impl AccountState {
         }
     }
 
-    /// Returns whether who has `much` has to close for it because it has `own`. Where all of it is soon gone that takes twice as much,
-    /// so that those who have much do not end what the others of them do.
+    /// Returns whether an account with `much` has to close for this one, which has `own`. Where everything is soon gone, that takes
+    /// more than twice as much, so that large requests do not end each other.
     fn is_little_beside(&self, own: usize, much: usize) -> bool {
         much > own.saturating_mul(if self.is_passing() { 2 } else { 1 })
     }
 
-    /// Returns the groups in which the largest goes first for the others: those of which it is in a part, and that of its key.
+    /// Returns the groups in which the largest account closes for the others: the one of which it is in a part, and that of its key.
     fn shared_groups(&self) -> impl Iterator<Item = &MemoryGroup> {
         let [first, _] = &self.groups;
         let shared = self.part.as_ref().and(first.as_ref());
@@ -239,7 +242,7 @@ impl AccountState {
         shared.into_iter().chain(of_key)
     }
 
-    /// Returns whether it would get `bytes` if those who share an entity or a key with it were gone.
+    /// Returns whether it would get `bytes` if all others with its entity or key were gone.
     fn fits_apart(&self, bytes: usize) -> bool {
         let own = self.own_apart();
         let left = self.total.bytes_max.saturating_sub(own);

@@ -16,8 +16,8 @@ use closing::{CLOSING_PATIENCE, Going, KNOWN_FOR};
 /// Bytes up to which an account and its groups keep little: connections with a few requests or links, such as most clients have.
 const LITTLE_BYTES: usize = 128 * 1_024;
 
-/// How many times as much as it leaves to the others a key has of what all keys of its holder may have, such as those of a queue: it
-/// keeps none of them from sending or receiving.
+/// How many times as much a key may have as it leaves to the other keys of its holder, such as a queue: it keeps none of them from
+/// sending or receiving.
 pub const KEY_TIMES: usize = 31;
 
 /// Bytes that all may keep together. Cheap to clone.
@@ -31,7 +31,7 @@ struct BudgetState {
     /// True if what is kept is gone soon by itself.
     is_passing: bool,
     bytes_max: usize,
-    /// What is left of the bytes beyond these, for a moment, for those who keep little.
+    /// Bytes left beyond these for those who keep little, for a moment.
     reserve: AtomicUsize,
     taken: AtomicUsize,
     /// Accounts that can be closed to make room.
@@ -39,7 +39,7 @@ struct BudgetState {
     going: Mutex<Going>,
     patience: Duration,
     known_for: Duration,
-    /// By what clients have shown over accounts that they had before: by the holder, and by the key of a holder who has several.
+    /// Groups of accounts whose clients have shown a key since: by its holder, and by the key if the holder has several.
     keys: MemoryGroups<(String, Option<String>)>,
 }
 
@@ -68,7 +68,7 @@ pub struct MemoryGroups<K>(Mutex<HashMap<K, Weak<AtomicUsize>>>);
 #[derive(Debug)]
 pub struct PartOfGroup {
     pub group: MemoryGroup,
-    /// How many times as much as it leaves of the first group a part may have.
+    /// How many times as much a part may have as it leaves of the first group.
     pub times: usize,
 }
 
@@ -103,7 +103,7 @@ struct AccountState {
     is_known: AtomicBool,
     /// The groups of the key that its client has shown first.
     of_key: OnceLock<GroupOfKey>,
-    /// True once nobody listens any more for being asked to close.
+    /// True once it does not close any more when it is asked to.
     stays: AtomicBool,
     /// Made when somebody first asks for it: most accounts are those of single requests, which never close.
     close: OnceLock<CancellationToken>,
@@ -125,7 +125,7 @@ struct GroupOfKey {
 pub struct TakenBytes {
     account: MemoryAccount,
     bytes: usize,
-    /// As many of them are of the reserve.
+    /// How many of them are of the reserve.
     of_reserve: usize,
 }
 
@@ -151,9 +151,9 @@ impl Budget {
         Self::new(bytes_max, reserve, CLOSING_PATIENCE, KNOWN_FOR)
     }
 
-    /// So many bytes for what is gone soon by itself, such as bodies of requests. Whoever wants more than it may have beside nobody
-    /// waits for its own, and others close only for who has less than half as much: new requests end nothing of the same address, and
-    /// those who have much do not end each other's.
+    /// So many bytes for what is gone soon by itself, such as bodies of requests. An account that wants more than it could have alone
+    /// waits until some of its own are gone, and others close only for one that has less than half as much: new requests do not end
+    /// others of their address, and large requests do not end each other.
     pub fn of_passing(bytes_max: usize) -> Self {
         let state = BudgetState::new(bytes_max, 0, CLOSING_PATIENCE, KNOWN_FOR);
         Self(Arc::new(BudgetState {
@@ -207,8 +207,8 @@ impl Budget {
         self.closable(self.account(groups, bytes_max))
     }
 
-    /// An account as [`Budget::closable_account`] has it, which shares what its first group may have. In the largest group one of the
-    /// largest part goes first.
+    /// An account as [`Budget::closable_account`] has it, which shares what its first group may have. In the largest group, an account
+    /// of the largest part closes first.
     pub fn closable_account_within(
         &self,
         groups: GroupsOfAccount,
@@ -467,9 +467,9 @@ impl MemoryAccount {
         self.0.is_known.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that its client has shown this key: what it keeps counts among what all keep who have shown one of the same holder. If they
-    /// have half of everything, or those with this key leave the others nothing of it, one of them has to close: the largest of the
-    /// address that has most, of the key that has most.
+    /// Notes that its client has shown this key: what it keeps counts for the key and its holder. If the holder has half of everything,
+    /// or the key leaves the others of its holder nothing, one of them has to close: of the key that has most, the largest account of
+    /// the address that has most.
     pub fn note_key(&self, shown: impl FnOnce() -> PresentedKey) {
         self.note_known();
         let account = &self.0;
@@ -495,8 +495,8 @@ impl MemoryAccount {
         }
     }
 
-    /// Asks somebody to close as if others kept the memory that it needs, such as where there is no place for its connection. Returns
-    /// whether somebody goes.
+    /// Asks another account to close, as it is asked for memory, where there is no place for the connection of this one. Returns
+    /// whether one closes.
     pub fn ask_for_a_place(&self) -> bool {
         self.0.total.make_room(&self.0, 0)
     }
@@ -540,7 +540,7 @@ impl TakenBytes {
     }
 
     /// Takes more for what is soon over, such as reading a message that is handed out. Whoever keeps little has a reserve for it, so
-    /// that nobody who keeps much can keep it from others. What is taken of the reserve is missed by nobody else.
+    /// that nobody who keeps much can keep it from others. Others do not miss what is taken of the reserve.
     pub fn add_for_a_moment(&mut self, bytes: usize) -> Result<(), NothingLeft> {
         self.add_of_share(bytes)
             .or_else(|NothingLeft| self.add_of_reserve(bytes))

@@ -53,7 +53,7 @@ pub(super) const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAA
 #[error("too many people are signing in")]
 pub struct Crowded;
 
-/// The places to hash passwords in. Whoever is known waits for one stranger at most, however many there are. Cheap to clone.
+/// The places to hash passwords in. Those who are known wait for one stranger at most, however many there are. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct HashPlaces {
     /// By who is known; the stranger whose turn it is has turns with them.

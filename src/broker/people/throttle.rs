@@ -46,8 +46,8 @@ impl People {
         Ok(found)
     }
 
-    /// A place to hash the password in that somebody shows for the account. Those who have signed in to it from there
-    /// before need not wait for all the others, and nobody waits for a guess that is too early.
+    /// Waits for a place to hash a password that somebody shows for the account. Those who have signed in to it from there
+    /// before do not wait for strangers, and a guess that comes too early does not wait at all.
     pub(super) async fn place_to_guess<E>(
         &self,
         account: &str,
@@ -69,8 +69,8 @@ impl People {
         Ok(place?)
     }
 
-    /// How long somebody has to wait before a guess that waits for something, and counts later. One that names nobody
-    /// counts once it was wrong ([`People::guessed_wrong`]): many who come from one network at a time may all be right.
+    /// How long somebody has to wait before a guess that first waits for something else, and counts after that. One that
+    /// names nobody counts once it was wrong ([`People::guessed_wrong`]): many who come from one network at a time may all be right.
     pub async fn wait_before_guess(
         &self,
         account: Option<&str>,
@@ -120,8 +120,7 @@ fn network(address: IpAddr) -> IpNet {
     network_of(address, IPV6_PREFIX)
 }
 
-/// The networks that an address takes turns with, where guesses wait for what there is little of: all that one customer may
-/// have.
+/// The networks with which an address shares its turns, where guesses wait for a place: all that one customer may have.
 pub(super) fn end_site(address: IpAddr) -> IpNet {
     network_of(address, IPV6_END_SITE_PREFIX)
 }
