@@ -70,7 +70,7 @@ impl Default for Intake {
 }
 
 /// Memory for bodies: a topic (and with it its keys), or a client, may have more of it only while it has less than is
-/// left. Where there is none, the largest body of whoever has most ends for the others, so that nobody can take it all.
+/// left. Where there is none, the largest body of the one that has most ends for the others, so that nobody can take it all.
 #[derive(Clone)]
 struct Room(Arc<Shared>);
 
@@ -303,7 +303,7 @@ fn wanted(read: usize, most: usize) -> usize {
 struct HeldBody {
     publisher: Publisher,
     reservation: Reservation,
-    /// The memory of strangers, until the body is first asked for: whoever has a key has shown it by then.
+    /// The memory of strangers, until the body is first asked for: a client with a key has shown it by then.
     strangers: Option<Room>,
     /// Bytes that have come.
     read: usize,

@@ -17,8 +17,8 @@ const SLOTS: usize = 36;
 /// How long a request waits for its slot before its publisher is told to come back.
 const SLOT_WAIT: Duration = Duration::from_millis(200);
 
-/// How long it waits if no other request of its topic does: its turn is the next but those of other topics, and their requests may
-/// take long where many filters look at many events.
+/// How long it waits if no other request of its topic does. Only other topics have their turn before it, but their requests may take
+/// long where many filters look at many events.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 
 /// The slots. Cheap to clone.
@@ -56,8 +56,8 @@ impl Drop for RequestSlot {
 /// Why a request gets no slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoSlot {
-    /// Whether others than the publishers of its topic are the cause: those of one topic that has many slots, or for which many wait,
-    /// are their own.
+    /// True if others than the publishers of its topic are the cause. Where the topic has many slots, or many wait for it, its own
+    /// publishers are.
     pub(super) is_overload: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Bytes that are kept for clients. Whoever keeps something takes its bytes first, and a guard gives them back.
+//! Bytes that are kept for clients. They are taken before anything is kept, and a guard gives them back.
 
 mod closing;
 
@@ -539,8 +539,8 @@ impl TakenBytes {
             .inspect_err(|NothingLeft| self.ask_for_room(bytes))
     }
 
-    /// Takes more for what is soon over, such as reading a message that is handed out. Whoever keeps little has a reserve for it, so
-    /// that nobody who keeps much can keep it from others. Others do not miss what is taken of the reserve.
+    /// Takes more for what is soon over, such as reading a message that is handed out. Accounts that keep little have a reserve
+    /// for it, which those that keep much cannot take from them. Others do not miss what is taken of the reserve.
     pub fn add_for_a_moment(&mut self, bytes: usize) -> Result<(), NothingLeft> {
         self.add_of_share(bytes)
             .or_else(|NothingLeft| self.add_of_reserve(bytes))

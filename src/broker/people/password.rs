@@ -56,7 +56,7 @@ pub struct Crowded;
 /// The places to hash passwords in. Those who are known wait for one stranger at most, however many there are. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct HashPlaces {
-    /// By who is known; the stranger whose turn it is has turns with them.
+    /// By the people who are known. The stranger whose turn it is takes turns with them.
     places: Places<Option<Actor>>,
     strangers: Places<Option<IpNet>>,
 }
