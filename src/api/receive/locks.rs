@@ -80,7 +80,7 @@ pub(crate) async fn receive(
         session: None,
     };
     let locked = state.broker.receive(&request).await?;
-    memory.note_read(locked.iter().map(|each| each.event.event.data.len()).sum());
+    memory.note_read(locked.iter().map(Locked::bytes).sum());
     let schema = receiver.subscription.definition.delivery_schema;
     let mut stint = Stint::default();
     let mut shown = Vec::with_capacity(locked.len());
