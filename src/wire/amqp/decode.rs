@@ -107,7 +107,7 @@ pub struct Decoder {
     bytes: Bytes,
     values_left: usize,
     values_max: usize,
-    /// A check has come upon what [`Value::canonical`] changes or rejects.
+    /// A check has found something that [`Value::canonical`] changes or rejects.
     has_other_forms: bool,
 }
 
@@ -335,8 +335,8 @@ impl Decoder {
         })
     }
 
-    /// Steps over a value and looks at all that is inside, without keeping any of it: how deep and how long it is, and whether
-    /// its texts are ones. Returns whether all is in the form that [`Value::canonical`] makes.
+    /// Steps over a value and checks all that is inside, without keeping any of it: how deep and how long it is, and whether its
+    /// texts are UTF-8. Returns whether all is in the form that [`Value::canonical`] makes.
     pub(super) fn check(&mut self) -> Result<bool, DecodeError> {
         self.has_other_forms = false;
         self.check_nested(0)?;
@@ -344,21 +344,17 @@ impl Decoder {
     }
 
     fn check_nested(&mut self, depth: usize) -> Result<(), DecodeError> {
-        if depth > DEPTH_MAX {
-            return Err(DecodeError::TooDeep);
-        }
         let code = self.byte()?;
+        check_depth(code, depth)?;
         if code != 0x00 {
             return self.check_content(code, depth);
         }
-        check_depth(code, depth)?;
         self.has_other_forms |= self.peek().is_some_and(has_inside);
         self.check_nested(depth + 1)?;
         self.check_nested(depth + 1)
     }
 
     fn check_content(&mut self, code: u8, depth: usize) -> Result<(), DecodeError> {
-        check_depth(code, depth)?;
         if !is_compound(code) {
             let length = width(code, &self.bytes)?;
             let content = self.take(length)?;
@@ -416,20 +412,18 @@ impl Decoder {
 
     fn check_elements(&mut self, count: usize, mut depth: usize) -> Result<(), DecodeError> {
         let code = loop {
-            match self.byte()? {
-                0x00 => self.check_nested(depth + 1)?,
-                code => break code,
+            let next = self.byte()?;
+            check_depth(next, depth)?;
+            if next != 0x00 {
+                break next;
             }
+            self.check_nested(depth + 1)?;
             self.has_other_forms = true;
             depth += 1;
-            if depth > DEPTH_MAX {
-                return Err(DecodeError::TooDeep);
-            }
         };
         if !is_constructor(code) {
             return Err(DecodeError::UnknownType(code));
         }
-        check_depth(code, depth)?;
         self.has_other_forms |= count == 0 || code == 0x40;
         if code >> 4 == 0x4 {
             // Elements that take no bytes take memory of whoever reads them.
@@ -499,12 +493,12 @@ fn is_compound(code: u8) -> bool {
     matches!(code, 0xc0 | 0xc1 | 0xd0 | 0xd1 | 0xe0 | 0xf0)
 }
 
-/// Returns whether values stand inside what follows the constructor `code`, or could.
+/// Returns whether what follows the constructor `code` has values inside, or could have some.
 fn has_inside(code: u8) -> bool {
     is_compound(code) || matches!(code, 0x00 | 0x45)
 }
 
-/// Rejects what has values inside where there is no room for them, even if it is empty: Python's client does, too.
+/// Rejects a value that is nested too deep to have others inside, even if it is empty: Python's client does, too.
 fn check_depth(code: u8, depth: usize) -> Result<(), DecodeError> {
     if depth >= DEPTH_MAX && has_inside(code) {
         return Err(DecodeError::TooDeep);

@@ -49,9 +49,9 @@ impl FieldKind {
         }
     }
 
-    /// Returns the value in the type that it has to be of; `None` for what has no such value. Texts and symbols are mixed up
-    /// by clients, and so are the widths of numbers. Python's client has texts as bytes, and sends those as binaries when it
-    /// sends a message that it has received.
+    /// Returns the value in the type that it has to be of; `None` for what has no such value. Clients mix up texts and
+    /// symbols, and the widths of numbers. Python's client keeps texts as bytes, and writes them as binaries when it sends on a
+    /// message that it has received.
     fn take(self, value: Value) -> Option<Value> {
         let whole = value.as_integer();
         let value = match (self, value) {
@@ -182,7 +182,8 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
         return Err(unexpected("a map of annotations", value));
     };
     let mut taken = Map::with_capacity(map.len());
-    let mut is_same = is_canonical(&given)?;
+    let has_other_forms = !is_canonical(&given)?;
+    let mut is_same = !has_other_forms;
     for (key, value) in map {
         let is = std::mem::discriminant(&value);
         is_same &= !matches!(key, Value::String(_));
@@ -198,9 +199,10 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
         let known = known.find(|(name, _)| key.as_text() == Some(name));
         let value = match known {
             Some((name, kind)) => taken_as(of, name, kind, value)?,
-            None => value
+            None if has_other_forms => value
                 .canonical()
                 .map_err(|problem| wrong_property(&key.plain(), problem))?,
+            None => value,
         };
         is_same &= std::mem::discriminant(&value) == is;
         taken.push((key, value));
@@ -291,7 +293,7 @@ fn check_unique(map: &Map) -> Result<(), DecodeError> {
     twice.map_or(Ok(()), |name| Err(wrong_property(name, "is there twice")))
 }
 
-/// Returns whether all clients read a section with a map as it is.
+/// Returns whether all clients can read a section with a map as it is.
 fn is_canonical(section: &Bytes) -> Result<bool, DecodeError> {
     let mut decoder = Decoder::new(section.clone());
     decoder.descriptor()?;
