@@ -67,31 +67,43 @@ pub(in crate::api) async fn intercept(
         return public_feed(&state, &request);
     }
     let place = Place::parse(request.uri().path());
-    let is_missing = *request.method() == Method::GET && is_missing(&state, place.as_ref());
+    let missing = missing_entity(&state, request.method(), place.as_ref());
     let demand = Demand {
-        right: (!is_missing).then_some(Right::Manage),
+        right: missing.is_none().then_some(Right::Manage),
         topic_or_queue: place.as_ref().and_then(Place::topic_or_queue),
         path: request.uri().path(),
     };
     let by = authorize(&state, &request, demand);
     let denied = |denied| unauthorized(request.method(), place.as_ref(), denied);
-    let answer = match by.map_err(denied) {
-        Ok(by) => Box::pin(answer(&state, by, request)).await,
-        Err(refusal) => Err(refusal),
+    let answer = match (by.map_err(denied), missing) {
+        // It may have been made since then, and is not shown to those without the right to manage.
+        (Ok(_), Some(path)) => check_sub_queue(request.uri()).and_then(|()| Err(not_there(path))),
+        (Ok(by), None) => Box::pin(answer(&state, by, request)).await,
+        (Err(refusal), _) => Err(refusal),
     };
     answer.unwrap_or_else(Refusal::into_response)
 }
 
-/// Returns whether the place is that of a queue or topic that is not there. Whoever has a key for all learns that when they
-/// send or receive, and is told so here as well, as in Azure.
-fn is_missing(state: &ApiState, place: Option<&Place>) -> bool {
-    let Some(place @ Place::Entity(_)) = place else {
-        return false;
+/// Returns the path of a queue or topic that is asked for and is not there. Clients with a key for all learn that when they
+/// send or receive, and are told so here without the right to manage, as in Azure.
+fn missing_entity<'a>(
+    state: &ApiState,
+    method: &Method,
+    place: Option<&'a Place>,
+) -> Option<&'a str> {
+    let Some(Place::Entity(path)) = place.filter(|_| *method == Method::GET) else {
+        return None;
     };
-    let address = place.address();
+    let address = place.and_then(Place::address);
     let entity = address.and_then(|address| state.broker.resolve(&address).ok());
     let found = entity.and_then(Found::of);
-    !matches!(found, Some(Found::Queue(_) | Found::Topic(_)))
+    let is_there = matches!(found, Some(Found::Queue(_) | Found::Topic(_)));
+    (!is_there).then_some(path.as_str())
+}
+
+fn not_there(path: &str) -> Refusal {
+    let detail = format!("The messaging entity '{path}' could not be found.");
+    Refusal::not_found(detail).numbered(40_400)
 }
 
 /// By its version, its signature or a path that nothing else has.
@@ -144,37 +156,33 @@ fn unauthorized(method: &Method, place: Option<&Place>, denied: Denied) -> Refus
     Refusal { detail, ..refusal }
 }
 
-/// Returns Azure's words for those who lack the right to read, to write or to delete what is at a place.
+/// Returns what Azure says to a client without the right to read, to write or to delete what is at a place.
 fn lacking(method: &Method, place: Option<&Place>) -> String {
-    const OF_QUEUES_AND_TOPICS: [&str; 3] = [
-        "Manage,EntityRead claims required for this operation.",
-        "Authorization failed for specified action: Manage,EntityWrite.",
-        "Authorization failed for specified action: Manage,EntityDelete.",
-    ];
-    let verb = match *method {
-        Method::GET => 0,
-        Method::DELETE => 2,
-        _ => 1,
-    };
-    let operations = match place {
+    let (is_list, noun) = match place {
         Some(Place::Namespace | Place::Queues | Place::Topics | Place::Entity(_)) | None => {
-            return OF_QUEUES_AND_TOPICS[verb].to_owned();
+            return lacking_of_entities(method).to_owned();
         }
-        Some(Place::Subscriptions(_)) => [
-            "EnumerateSubscriptions",
-            "CreateOrUpdateSubscription",
-            "DeleteSubscription",
-        ],
-        Some(Place::Subscription(..)) => [
-            "GetSubscription",
-            "CreateOrUpdateSubscription",
-            "DeleteSubscription",
-        ],
-        Some(Place::Rules(..)) => ["EnumerateRules", "CreateOrUpdateRule", "DeleteRule"],
-        Some(Place::Rule(..)) => ["GetRule", "CreateOrUpdateRule", "DeleteRule"],
+        Some(Place::Subscriptions(_)) => (true, "Subscription"),
+        Some(Place::Subscription(..)) => (false, "Subscription"),
+        Some(Place::Rules(..)) => (true, "Rule"),
+        Some(Place::Rule(..)) => (false, "Rule"),
     };
-    let operation = operations[verb];
+    let operation = match *method {
+        Method::GET if is_list => format!("Enumerate{noun}s"),
+        Method::GET => format!("Get{noun}"),
+        Method::DELETE => format!("Delete{noun}"),
+        _ => format!("CreateOrUpdate{noun}"),
+    };
     format!("401 SubCode=40100: Unauthorized : Unauthorized access for '{operation}' operation.")
+}
+
+/// Returns what Azure says to a client without such a right to queues and topics.
+fn lacking_of_entities(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "Manage,EntityRead claims required for this operation.",
+        Method::DELETE => "Authorization failed for specified action: Manage,EntityDelete.",
+        _ => "Authorization failed for specified action: Manage,EntityWrite.",
+    }
 }
 
 /// Says why a request is denied, behind the number that Azure has for it.
@@ -488,11 +496,7 @@ impl Call<'_> {
             | Place::Subscriptions(_)
             | Place::Rules(..) => None,
         };
-        found.ok_or_else(|| {
-            let path = self.place.path();
-            let detail = format!("The messaging entity '{path}' could not be found.");
-            Refusal::not_found(detail).numbered(40_400)
-        })
+        found.ok_or_else(|| not_there(&self.place.path()))
     }
 
     fn find_rule(&self, of: Found, name: &str) -> Option<Found> {
