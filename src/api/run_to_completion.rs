@@ -18,8 +18,15 @@ pub(super) async fn run_to_completion(request: Request, next: Next) -> Response 
         drop(memory);
         answer
     });
-    match tokio::spawn(answering).await {
-        Ok(response) => response,
+    completed(answering).await
+}
+
+/// Does something on its own, so that it ends even if nobody waits for it.
+pub(super) async fn completed<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
         // Nobody cancels it, so it has panicked; whoever answers panics shall hear of it.
         Err(failure) => std::panic::resume_unwind(failure.into_panic()),
     }

@@ -23,6 +23,7 @@ use crate::api::base_url::BaseUrl;
 use crate::api::intake::read_body;
 use crate::api::memory::AnswerMemory;
 use crate::api::receive::waiting::{kept_while_waiting, receive_while_allowed};
+use crate::api::run_to_completion::completed;
 use crate::base::Timestamp;
 use crate::broker::{MessageReceiver, MessageSender, MessageView, MessagingEntity, MessagingError};
 use crate::model::audit::Caller;
@@ -117,7 +118,7 @@ async fn answer(
     }
 }
 
-/// Stores one message or several, all or none. What has begun goes on, and counts until it is stored, if the client hangs up.
+/// Stores one message or several, all or none. If the client hangs up, what has begun goes on, and counts until it is stored.
 async fn send(
     sender: MessageSender,
     headers: &HeaderMap,
@@ -146,10 +147,7 @@ async fn send(
         drop(memory);
         sent
     };
-    match tokio::spawn(sending).await {
-        Ok(sent) => sent?,
-        Err(failure) => std::panic::resume_unwind(failure.into_panic()),
-    };
+    completed(sending).await?;
     Ok(StatusCode::CREATED.into_response())
 }
 
