@@ -65,8 +65,8 @@ pub(super) const ANSWERING_BYTES: usize = 16 * 1_024;
 /// and clients have a link for each entity.
 pub(super) const REQUESTS_AT_ONCE_MAX: usize = 64;
 
-/// Bytes that a message counts for besides while it is stored, and its own once more: the event that is made of it, and the
-/// change that waits for the writer. Small messages were seen to take 5 to 9 KiB. The others of a batch share the change.
+/// Bytes that a message counts for while it is stored, besides twice its own: the event that is made of it, and the change that
+/// waits for the writer. Small messages were seen to take 5 to 9 KiB. The others of a batch share the change.
 pub(super) const STORING_BYTES: usize = 8 * 1_024;
 
 /// Bytes that a message counts for which was handed out and is not settled.
@@ -93,7 +93,7 @@ pub(super) const STRANGER_OUTPUT_BYTES_MAX: usize = 8 * 1_024;
 /// Messages that a link has handed out and heard nothing of.
 pub(super) const UNSETTLED_MAX: usize = 5_000;
 
-/// Locks that a connection has settled last, of which it is known that they were.
+/// How many of the locks that a connection has settled are remembered, the last ones.
 pub(super) const SETTLED_LOCKS_MAX: usize = 1_000;
 
 /// Messages that a link asks for at once, so that links of a connection get their turns.
@@ -148,7 +148,7 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The shortest silence that a peer may forbid us.
 pub(super) const IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
-/// A peer that has taken no byte of what is sent to it for so long is not told that others need the memory of its connection.
+/// A peer that has taken no byte of what is sent to it for so long is not told that others need its memory before it is closed.
 pub(super) const TOLD_WITHIN: Duration = Duration::from_millis(100);
 
 /// How long a peer may take no byte of what is sent to it.

@@ -188,12 +188,12 @@ pub(super) async fn prepare(
     })
 }
 
-/// Returns what schedules these messages, if they are no larger than what a link would take at once.
+/// Returns what schedules these messages, if they have no more bytes together than a link takes at once.
 fn scheduler(entity: &MessagingEntity, messages: &[Message]) -> Result<MessageSender, AmqpError> {
     let sender = entity.sender()?;
     let (sizes, most) = (messages.iter().map(Message::bytes), sender.bytes_max());
     if sizes.sum::<usize>() as u64 > most {
-        let problem = format!("messages scheduled together may have up to {most} bytes here");
+        let problem = format!("messages that are scheduled together have up to {most} bytes here");
         return Err(AmqpError::new(MESSAGE_SIZE_EXCEEDED, problem));
     }
     Ok(sender)

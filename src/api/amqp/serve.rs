@@ -98,7 +98,7 @@ where
         own,
         output: account.nothing(),
         claims_kept: account.nothing(),
-        settled: Arc::new(SettledLocks::new(&account)),
+        settled_locks: Arc::new(SettledLocks::new(&account)),
         connection: Connection::new(server.container_id.clone(), account, now),
         links: HashMap::new(),
         replies: ReplyLinks::default(),
@@ -163,7 +163,7 @@ struct Shell<'a> {
     /// Messages that wait until the peer has taken what was sent before.
     held: VecDeque<Deliver>,
     takes: Arc<Semaphore>,
-    settled: Arc<SettledLocks>,
+    settled_locks: Arc<SettledLocks>,
     /// Places for requests that are answered at once.
     requests: Arc<Semaphore>,
     tasks: TaskSet,
@@ -779,7 +779,7 @@ impl Shell<'_> {
             commands: self.commands.clone(),
             inbox: work,
             account: self.connection.account().clone(),
-            settled: Arc::clone(&self.settled),
+            settled_locks: Arc::clone(&self.settled_locks),
             gone: gone.clone(),
         };
         self.tasks.spawn(held, run(task, credit_of));

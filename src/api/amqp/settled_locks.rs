@@ -1,5 +1,5 @@
-//! The locks that a connection has settled last. A client whose link is detached hears nothing of what it has settled over that, and
-//! asks for the same again by `$management`: Python's does.
+//! The locks that a connection has settled last. A client that has detached a link hears no more of what it has settled over
+//! that link, and asks for the same again by `$management`: Python's does.
 
 use std::collections::{HashSet, VecDeque};
 use std::mem::{Discriminant, discriminant};
@@ -11,8 +11,8 @@ use crate::api::amqp::limits::SETTLED_LOCKS_MAX;
 use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::wire::amqp::outcome::Outcome;
 
-/// Tokens of locks that were settled, each with the kind of its outcome. Clients write reasons and properties in another way in
-/// requests, so these do not count.
+/// Tokens of locks that were settled, each with the kind of its outcome. Reasons and properties are not compared, since clients
+/// write them in another way in requests.
 pub(super) struct SettledLocks(Mutex<LastSettled>);
 
 /// The token of a lock, and what was asked for.
@@ -32,7 +32,7 @@ impl SettledLocks {
         }))
     }
 
-    /// Adds locks. The oldest go.
+    /// Adds locks, and forgets the oldest where there are too many.
     pub(super) fn add(&self, settled: impl IntoIterator<Item = SettledLock>) {
         let mut last = self.0.lock().unwrap();
         for lock in settled {
@@ -45,7 +45,7 @@ impl SettledLocks {
         last.memory.resize_anyway(bytes);
     }
 
-    /// Takes those out of `tokens` whose locks were settled with such an outcome.
+    /// Removes from `tokens` those whose locks were settled with this kind of outcome.
     pub(super) fn take_out(&self, tokens: &mut Vec<Uuid>, outcome: &Outcome) {
         let last = self.0.lock().unwrap();
         let asked = discriminant(outcome);

@@ -204,7 +204,7 @@ pub(super) struct Task {
     /// Counts all that the task keeps for the client.
     pub(super) account: MemoryAccount,
     /// The locks that were settled over any link of the connection.
-    pub(super) settled: Arc<SettledLocks>,
+    pub(super) settled_locks: Arc<SettledLocks>,
     /// Cancelled when the link is gone.
     pub(super) gone: CancellationToken,
 }
@@ -232,8 +232,8 @@ impl Task {
         self.say(Command::SettleIncoming(self.link, settled));
     }
 
-    /// Waits until there is memory for what is sent, before it is read. A link may store one message whether there is or not;
-    /// the others of a batch wait for their turn to take more than there is, which is held until they are stored.
+    /// Waits until there is memory for what is sent, before it is read. A link may store one message whether there is memory or
+    /// not; the others of a batch wait for it, or for a turn to take more than there is. The turn is held until they are stored.
     async fn room_to_store(
         &self,
         sent: &mut Arrived,
@@ -441,7 +441,7 @@ async fn answer(
             Some(taken) => {
                 memory = taken;
                 if let management::Operation::Settle { tokens, outcome } = &mut asked {
-                    task.settled.take_out(tokens, outcome);
+                    task.settled_locks.take_out(tokens, outcome);
                 }
                 task.container.manage(entity, asked, &by).await
             }
@@ -491,8 +491,8 @@ async fn memory_within(account: &MemoryAccount, bytes: usize) -> Option<TakenByt
     taken.await.ok()
 }
 
-/// Waits until there is memory for as many messages as are wanted, or for one: whoever has little gets one after the other. It is
-/// that of as many bytes as can come, until it is known how many there are. Returns with it how many messages it is for.
+/// Waits until there is memory for as many messages as are wanted, or for one: a client with little memory gets them one by one.
+/// Takes as many bytes as these messages can have, until it is known how many they do have. Returns also how many messages it is.
 pub(super) async fn memory_to_take(
     account: &MemoryAccount,
     wanted: usize,
@@ -946,15 +946,15 @@ impl HandingOut {
         }
         let (link, commands) = (self.task.link, self.task.commands.clone());
         let receiver = Arc::clone(&self.receiver);
-        let known = Arc::clone(&self.task.settled);
+        let settled_locks = Arc::clone(&self.task.settled_locks);
         let settle = async move {
             let of_kind = |(token, outcome): &(Uuid, Outcome)| (*token, discriminant(outcome));
             let asked: Vec<SettledLock> = locks.iter().map(of_kind).collect();
             let results = receiver.settle(locks).await;
             let each = asked.into_iter().zip(&answers).zip(&results);
-            // Who waits for no answer does not ask again.
+            // A client that waits for no answer does not ask again.
             let done = each.filter(|((_, answer), result)| answer.is_some() && result.is_ok());
-            known.add(done.map(|((lock, _), _)| lock));
+            settled_locks.add(done.map(|((lock, _), _)| lock));
             drop(kept);
             let (mut settled, mut lost) = (Vec::new(), None);
             for (answer, result) in answers.into_iter().zip(results) {

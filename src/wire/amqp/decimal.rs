@@ -1,8 +1,7 @@
 //! Decimals as bytes: numbers of 32, 64 and 128 bits in the binary encoding of IEEE 754.
 //!
 //! Azure's own library writes those of 128 bits in another way: it moves the upper half of the exponent by nine bits and not by
-//! seven, and reads nothing else. So both are read, and what clients get is written as that library reads it. Python's client
-//! reads that alone, too: it fails at numbers in the standard's form.
+//! seven. Neither it nor Python's client reads anything else. So both forms are read, and Azure's is written.
 
 use std::cmp::Ordering;
 
@@ -94,19 +93,19 @@ fn read_azure(bytes: &[u8]) -> Option<DecimalNumber> {
     is_azure.then(|| DecimalNumber::new(if is_negative { -size } else { size }, -scale))
 }
 
-/// Returns whether bytes of a decimal are those that are written for its number.
+/// Returns whether a decimal has the bytes that [`write`] makes of its number.
 pub(super) fn is_written(bytes: &[u8]) -> bool {
     let written = read(bytes).and_then(write);
     written.is_some_and(|written| *written == *bytes)
 }
 
-/// Returns the bytes of a decimal with as many of the number's digits as there is room for; `None` for one that is too large.
+/// Returns the bytes of a decimal, rounded to as many digits as there is room for; `None` for a number that is too large.
 pub(super) fn write_rounded(decimal: DecimalNumber) -> Option<Bytes> {
     let mut places = (0..=AZURE_SCALE_MAX).rev();
     write(decimal).or_else(|| places.find_map(|places| write(rounded(decimal, places))))
 }
 
-/// Returns the nearest number with so many digits behind the point, of two the one that ends in an even digit.
+/// Rounds a number to so many decimal places, and halves to an even digit.
 fn rounded(decimal: DecimalNumber, places: i32) -> DecimalNumber {
     let Ok(surplus) = u32::try_from(-places - decimal.exponent()) else {
         return decimal;

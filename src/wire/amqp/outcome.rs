@@ -134,8 +134,8 @@ pub fn changes(map: &Map) -> Changes {
     named_values(map).into()
 }
 
-/// Returns changes as an encoded map, or nothing if there are none. Their values are those that all clients read in the
-/// message; what some could not is rejected.
+/// Returns changes as an encoded map, or nothing if there are none. Their values are in the form that all clients read;
+/// rejects those that some client could not read in the message.
 pub fn encoded_changes(changes: &[(String, Value)]) -> Result<Vec<u8>, DecodeError> {
     if changes.is_empty() {
         return Ok(Vec::new());

@@ -100,8 +100,8 @@ impl Value {
         }))
     }
 
-    /// Returns the value as all of Azure's clients read it, with all that is inside. Says what is wrong with one that some
-    /// would not read in any form.
+    /// Returns the value, with all that is inside, in the form that all of Azure's clients read. Says what is wrong with one
+    /// that some of them read in no form.
     pub fn canonical(self) -> Result<Self, &'static str> {
         Ok(match self {
             Self::Char(point) => {
