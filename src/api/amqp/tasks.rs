@@ -749,12 +749,13 @@ impl HandingOut {
         let checked = self.task.container.check_locks(entity, tokens).await;
         let mut lapsed = HashSet::new();
         for (tag, result) in tags.into_iter().zip(checked) {
-            if result.is_ok() {
-                let until = now + self.receiver.lock_duration();
-                self.unsettled.insert(tag, until);
-            } else {
+            // Where the store could not say, it is asked again.
+            if result.is_err_and(|error| error.condition != SERVER_BUSY) {
                 self.unsettled.remove(&tag);
                 lapsed.insert(tag);
+            } else {
+                let until = now + self.receiver.lock_duration();
+                self.unsettled.insert(tag, until);
             }
         }
         if !lapsed.is_empty() {

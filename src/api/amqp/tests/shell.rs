@@ -41,7 +41,7 @@ use crate::wire::amqp::batch::BATCH_FORMAT;
 use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::condition::{
     CONNECTION_FORCED, MESSAGE_LOCK_LOST, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED,
-    UNAUTHORIZED_ACCESS,
+    SERVER_BUSY, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::{Message, Properties};
@@ -89,6 +89,8 @@ pub(super) struct State {
     is_gone: AtomicBool,
     /// True if all locks have lapsed.
     has_lapsed: AtomicBool,
+    /// True if the store cannot say which locks are held.
+    is_busy: AtomicBool,
 }
 
 impl State {
@@ -111,6 +113,7 @@ impl State {
             is_revoked: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             has_lapsed: AtomicBool::new(false),
+            is_busy: AtomicBool::new(false),
         })
     }
 }
@@ -216,6 +219,10 @@ impl Container for Fake {
         _: &EntityAddress,
         tokens: Vec<Uuid>,
     ) -> Vec<Result<(), AmqpError>> {
+        if self.0.is_busy.load(Ordering::Relaxed) {
+            let busy = AmqpError::new(SERVER_BUSY, "try again in a moment");
+            return vec![Err(busy); tokens.len()];
+        }
         let has_lapsed = self.0.has_lapsed.load(Ordering::Relaxed);
         let is_held = |token: &Uuid| *token != LOST && !has_lapsed;
         let lost = || AmqpError::new(MESSAGE_LOCK_LOST, "the lock has lapsed");
@@ -1506,9 +1513,16 @@ async fn locks_that_lapse_make_room_for_others() {
     }
     let first = first.expect("an id");
     assert!(client.is_quiet().await, "so many are locked");
-    client.state.clock.advance(Duration::from_secs(31));
-    let next = tokio::time::timeout(Duration::from_secs(40), client.next());
-    assert!(next.await.is_err(), "another link has renewed them");
+    for (is_busy, reason) in [
+        (false, "another link has renewed them"),
+        (true, "nobody knows"),
+    ] {
+        client.state.is_busy.store(is_busy, Ordering::Relaxed);
+        client.state.clock.advance(Duration::from_secs(31));
+        let next = tokio::time::timeout(Duration::from_secs(40), client.next());
+        assert!(next.await.is_err(), "{reason}");
+    }
+    client.state.is_busy.store(false, Ordering::Relaxed);
     client.state.has_lapsed.store(true, Ordering::Relaxed);
     client.state.clock.advance(Duration::from_secs(31));
     let Some(Performative::Transfer(next)) = client.next().await else {
