@@ -248,19 +248,31 @@ impl Client {
         }
     }
 
-    /// Sends a message in a transaction, over the link 0.
-    async fn send_within(&mut self, transaction: &Bytes, message: Bytes) {
+    /// Begins a transaction, and sends a message in it over the link 0. Returns the transaction.
+    async fn send_in_transaction(&mut self) -> Bytes {
+        self.coordinator().await;
+        let transaction = self.declare(0).await;
         let within = DeliveryState::Transactional(Transactional {
             transaction: transaction.clone(),
             outcome: None,
         });
         let sent = Transfer {
             state: Some(within),
-            ..transfer(0, 1, message)
+            ..transfer(0, 1, message("1", None))
         };
         self.send(&Performative::Transfer(sent)).await;
         let answer = self.answer().await;
         assert!(matches!(answer, Performative::Disposition(_)));
+        transaction
+    }
+
+    /// Ends a transaction whose queue is not there any more.
+    async fn discharge_finds_nothing(&mut self, transaction: &Bytes) {
+        let ended = self.coordinate(2, discharge(transaction, false)).await;
+        assert!(
+            matches!(&ended, DeliveryState::Rejected(Some(error)) if error.condition == NOT_FOUND),
+            "{ended:?}"
+        );
     }
 
     /// The ids of the messages that a request to peek shows.
@@ -731,9 +743,7 @@ async fn what_is_sent_by_way_of_a_queue_is_passed_on_after_the_commit() {
     let door = with_queues().await;
     let mut client = authorized(&door).await;
     assert!(client.send_via(0, "jobs", "done").await);
-    client.coordinator().await;
-    let transaction = client.declare(0).await;
-    client.send_within(&transaction, message("1", None)).await;
+    let transaction = client.send_in_transaction().await;
     assert_eq!(transfers(&door, "jobs").await, [0, 0], "not before the end");
     let ended = client.coordinate(2, discharge(&transaction, false)).await;
     assert_eq!(ended, DeliveryState::Accepted);
@@ -936,16 +946,10 @@ async fn what_a_transaction_sends_is_for_no_other_queue_of_the_name() {
     door.define("/queues/jobs", json!({})).await;
     let mut client = authorized(&door).await;
     client.put(0, "jobs", &[]).await;
-    client.coordinator().await;
-    let transaction = client.declare(0).await;
-    client.send_within(&transaction, message("1", None)).await;
+    let transaction = client.send_in_transaction().await;
     door.delete("/queues/jobs").await;
     door.define("/queues/jobs", json!({})).await;
-    let ended = client.coordinate(2, discharge(&transaction, false)).await;
-    assert!(
-        matches!(&ended, DeliveryState::Rejected(Some(error)) if error.condition == NOT_FOUND),
-        "{ended:?}"
-    );
+    client.discharge_finds_nothing(&transaction).await;
     let mut other = authorized(&door).await;
     other.manage("jobs").await;
     let peek = vec![
@@ -997,15 +1001,9 @@ async fn what_a_transaction_sends_by_way_of_a_queue_is_for_no_other_queue_of_the
     let door = with_queues().await;
     let mut client = authorized(&door).await;
     assert!(client.send_via(0, "jobs", "done").await);
-    client.coordinator().await;
-    let transaction = client.declare(0).await;
-    client.send_within(&transaction, message("1", None)).await;
+    let transaction = client.send_in_transaction().await;
     replace_done(&door).await;
-    let ended = client.coordinate(2, discharge(&transaction, false)).await;
-    assert!(
-        matches!(&ended, DeliveryState::Rejected(Some(error)) if error.condition == NOT_FOUND),
-        "{ended:?}"
-    );
+    client.discharge_finds_nothing(&transaction).await;
     assert_eq!(transfers(&door, "jobs").await, [0, 0]);
 }
 

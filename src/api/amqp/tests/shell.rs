@@ -503,6 +503,18 @@ impl Client {
             .is_err()
     }
 
+    /// Has so many messages stored, each in its turn, while the client takes the answers.
+    async fn all_are_stored(&mut self, all: usize) {
+        self.state.commits.add_permits(10_000);
+        for _ in 0..3 * all {
+            if self.state.stored.lock().unwrap().len() == all {
+                break;
+            }
+            self.is_quiet().await;
+        }
+        assert_eq!(self.state.stored.lock().unwrap().len(), all);
+    }
+
     fn offer(&self, tokens: impl IntoIterator<Item = Uuid>) {
         self.state.waiting.lock().unwrap().extend(tokens);
         self.state.arrived.notify_waiters();
@@ -743,17 +755,7 @@ async fn no_more_messages_are_being_stored_than_there_is_memory_for() {
         "{begun} messages take more than half of 96 MiB"
     );
     assert!(kept < 64 * 1_024 * 1_024, "{kept} bytes");
-    // All of them are stored in their turn, while the client takes the answers.
-    client.state.commits.add_permits(10_000);
-    let all = (LINKS * OF_EACH) as usize;
-    let stored = |client: &Client| client.state.stored.lock().unwrap().len();
-    for _ in 0..3 * all {
-        if stored(&client) == all {
-            break;
-        }
-        client.is_quiet().await;
-    }
-    assert_eq!(stored(&client), all);
+    client.all_are_stored((LINKS * OF_EACH) as usize).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -783,18 +785,9 @@ async fn batches_are_read_when_there_is_memory_for_all_of_their_messages() {
     let most = 48 * 1_024 * 1_024 + OF_EACH * SENT_MESSAGE_BYTES;
     let beside = 2 * 1_024 * 1_024;
     assert!(kept < most + beside, "{kept} for {begun}");
-    // All of them are stored in their turn, while the client takes the answers.
     let all = LINKS as usize * OF_EACH;
     assert!(begun < all, "{begun}");
-    client.state.commits.add_permits(10_000);
-    let stored = |client: &Client| client.state.stored.lock().unwrap().len();
-    for _ in 0..1_000 {
-        if stored(&client) == all {
-            break;
-        }
-        client.is_quiet().await;
-    }
-    assert_eq!(stored(&client), all);
+    client.all_are_stored(all).await;
 }
 
 #[tokio::test(start_paused = true)]
