@@ -20,7 +20,7 @@ EVENT = {"id": "a", "subject": "s", "eventType": "T", "eventTime": "2026-11-21T0
 
 @contextlib.contextmanager
 def development(*arguments):
-    """The address of one that runs."""
+    """The address of an `everpost dev` that runs."""
     command = [BINARY, "dev", "--listen", "127.0.0.1:0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         try:

@@ -46,7 +46,7 @@ OPERATIONS = {
 }
 
 
-# What each is asked of over HTTP: what lies in an entity, and the places of the administration API.
+# Where each operation over HTTP is asked for: below an entity, or at a place of the administration API.
 REST = {
     "Send": "/messages",
     "PeekLock": "/messages/head?timeout=0",

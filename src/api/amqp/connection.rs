@@ -233,7 +233,7 @@ impl Connection {
         self.phase == Phase::Closed
     }
 
-    /// Until when the peer has to take what is left, and to answer, if we have closed the connection.
+    /// Returns by when the peer has to take what is left and to answer, once we have closed the connection.
     pub(super) fn close_by(&self) -> Option<Timestamp> {
         Some(self.closing_at? + CLOSE_DEADLINE)
     }

@@ -93,7 +93,7 @@ pub(super) const STRANGER_OUTPUT_BYTES_MAX: usize = 8 * 1_024;
 /// Messages that a link has handed out and heard nothing of.
 pub(super) const UNSETTLED_MAX: usize = 5_000;
 
-/// How many of the locks that a connection has settled are remembered, the last ones.
+/// How many of the locks that a connection has settled last are remembered.
 pub(super) const SETTLED_LOCKS_MAX: usize = 1_000;
 
 /// Messages that a link asks for at once, so that links of a connection get their turns.
@@ -148,7 +148,7 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The shortest silence that a peer may forbid us.
 pub(super) const IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
-/// A peer that has taken no byte of what is sent to it for so long is not told that others need its memory before it is closed.
+/// A peer that has taken no byte for so long is cut off without being told that others need its memory.
 pub(super) const TOLD_WITHIN: Duration = Duration::from_millis(100);
 
 /// How long a peer may take no byte of what is sent to it.

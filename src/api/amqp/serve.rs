@@ -74,7 +74,7 @@ pub struct Server {
     pub memory: Memory,
     /// Ends all connections.
     pub stop: CancellationToken,
-    /// Connections of clients with a key that broke.
+    /// The line in the log about connections that break, of clients that have shown a key.
     pub early_ends: Arc<SeldomLine>,
 }
 
@@ -378,7 +378,7 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Until when the peer has to take more of what is sent to it.
+    /// Returns by when the peer has to take more of what is sent to it.
     fn write_by(&self) -> Timestamp {
         let by = self.written_at + WRITE_DEADLINE;
         let close_by = self.connection.close_by();
@@ -489,7 +489,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Says why nobody can attach any more to an entity that was `known` by this number; `None` as long as they can.
+    /// Says why links to an entity that was `known` by this number have to end; `None` as long as they can stay.
     fn gone(&self, entity: &EntityAddress, known: i64, role: Option<Role>) -> Option<AmqpError> {
         match self.container.identity(entity, role) {
             Ok(now) if now == known => None,
@@ -738,8 +738,8 @@ impl Shell<'_> {
         }
     }
 
-    /// Rejects more links for tokens than there may be, as Azure does: Go's client begins a new connection then, and takes any
-    /// other condition for the end.
+    /// Rejects more links for tokens than there may be, with Azure's condition: Go's client begins a new connection then, and
+    /// gives up at any other.
     fn check_token_links(&self, role: Role) -> Result<(), AmqpError> {
         let most = if self.is_known { TOKEN_LINKS_MAX } else { 1 };
         let links = match role {

@@ -59,8 +59,8 @@ impl Acceptance {
         }
     }
 
-    /// Accepts a link over which the peer sends messages of up to so many bytes. Where these may be larger than usual, clients
-    /// fill batches up to what they read here, as Azure takes none that is larger.
+    /// Accepts a link over which the peer sends messages of up to so many bytes. Where these may be larger than usual, batches
+    /// may not, as in Azure: clients fill them up to the size that they read here.
     pub(super) fn of_messages(bytes: u64) -> Self {
         let usual = i64::try_from(MESSAGE_BYTES_MAX).unwrap_or(i64::MAX);
         let batch = (Value::symbol(BATCH_SIZE), Value::Long(usual));
@@ -412,8 +412,8 @@ impl Session {
         }
     }
 
-    /// Answers an attach that is to end, without the node. Clients know a link by this answer, and end all of their links
-    /// at a detach of one that they do not know.
+    /// Answers an attach without the node, since its link is to end. Clients know a link by this answer: when one is detached
+    /// that they do not know, they end all of their links.
     fn answer_without_node(&self, handle: u32, frames: &mut Frames) {
         let stage = self.links.get(&handle).map(|link| &link.stage);
         if let Some(Stage::Attaching(answer)) = stage {

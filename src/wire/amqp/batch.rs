@@ -23,7 +23,7 @@ pub fn counted_bytes(format: u32, payload: &[u8]) -> usize {
     envelope.map_or(payload.len(), |envelope| envelope.body().len())
 }
 
-/// Counts the messages in a transfer of `format` before they are read, as far as a batch may have so many.
+/// Counts the messages in a transfer of `format` before they are read, up to as many as a batch may have.
 pub fn count(format: u32, payload: &Bytes) -> usize {
     if format != BATCH_FORMAT {
         return 1;

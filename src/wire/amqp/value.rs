@@ -240,8 +240,8 @@ impl Value {
 }
 
 impl Array {
-    /// Returns an array, or a list: Python's client loses its place behind an array of nothing, .NET's knows no array of nulls,
-    /// and an array in which empty ones have become lists has values of two types.
+    /// Returns the array, or a list of its values where some client cannot read it: Python's loses its place behind an empty
+    /// array, .NET's knows no array of nulls, and one in which empty arrays have become lists would have values of two types.
     fn canonical(self) -> Result<Value, &'static str> {
         if self.descriptors.len() > 1 {
             return Err("has an array with several descriptors");
@@ -271,7 +271,7 @@ fn all_canonical(values: Vec<Value>) -> Result<Vec<Value>, &'static str> {
     values.into_iter().map(Value::canonical).collect()
 }
 
-/// Python's client looks descriptors up in a dictionary, where those that have values inside cannot stand.
+/// Rejects a descriptor with values inside: Python's client looks descriptors up in a dictionary, which cannot have such keys.
 fn canonical_descriptor(descriptor: Value) -> Result<Value, &'static str> {
     if descriptor.is_compound() || matches!(descriptor, Value::Described(_)) {
         return Err("has a descriptor that is not a simple value");

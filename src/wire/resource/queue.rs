@@ -377,8 +377,8 @@ pub fn render_queue(
     Some(as_written::resource(whole, own, schema, AnswerScope::All))
 }
 
-/// Says in an answer that shows a queue, or a topic of Service Bus, the size that its messages may have in a tier where it
-/// has no say in that.
+/// Returns what is shown of a queue, or of a topic of Service Bus, with the size of messages that all have in such a tier, if
+/// it prescribes one.
 pub fn in_tier(mut shown: Value, tier: ServiceBusTier) -> Value {
     if let Some(kilobytes) = tier.message_kilobytes() {
         shown["properties"][MESSAGE_KILOBYTES] = kilobytes.into();

@@ -64,7 +64,7 @@ pub fn steps(headers: &HeaderMap, bytes: usize) -> usize {
     bytes / BYTES_OF_A_STEP
 }
 
-/// Returns how many messages there may be in a body of so many bytes: each has two brackets, and something before it.
+/// Returns how many messages a body of so many bytes has at most: each takes two braces, and a bracket or comma before them.
 pub fn messages_max(headers: &HeaderMap, bytes: usize) -> usize {
     if text(headers, &header::CONTENT_TYPE).is_some_and(is_batch) {
         return (bytes / 3).clamp(1, BATCH_MESSAGES_MAX);

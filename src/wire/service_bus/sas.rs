@@ -30,7 +30,8 @@ pub struct Granted {
     pub key: usize,
 }
 
-/// Why a token grants nothing. Never tells the token itself. What Azure has words for begins with these: programs compare them.
+/// Why a token grants nothing. Never tells the token itself. Errors that Azure has, too, begin with its words, which programs
+/// compare.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error(

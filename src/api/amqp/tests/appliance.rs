@@ -491,7 +491,7 @@ async fn what_a_link_asks_for_and_is_not_offered_is_not_passed_over() {
             error.description
         );
     }
-    // What changes nothing of what is received is passed over, and not said to be in force.
+    // A filter that changes nothing is passed over, and not confirmed.
     let mut client = authorized(&door).await;
     let unknown = (Value::symbol("example:filter"), "x".into());
     client.ask_to_receive(1, "jobs", vec![unknown]).await;

@@ -926,7 +926,7 @@ async fn whoever_shows_no_token_is_not_waited_for() {
     client.serving.await.expect("served");
 }
 
-/// Lets somebody ask for memory while there is none, so that what can be closed is asked to.
+/// Has somebody ask for memory while there is none, so that connections are asked to close.
 fn ask_for_room(memory: &Memory) {
     let mut kept = Vec::new();
     for host in 1..=20 {
