@@ -16,7 +16,7 @@ pub(super) type LinkId = u64;
 pub(super) enum Event {
     /// Answered by `authenticated`; nothing more is read until then.
     Plain(Plain),
-    /// Answered by `accept` or `refuse`.
+    /// Answered by `accept` or `detach`.
     Attached { link: LinkId, attach: Box<Attach> },
     /// A whole message. Answered by `settle_incoming`.
     Message {

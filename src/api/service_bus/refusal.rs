@@ -54,6 +54,18 @@ impl Refusal {
         let detail = format!("SubCode={number}. {}{stop}", self.detail);
         Self { detail, ..self }
     }
+
+    /// Says why a body was not read, or that it is too large.
+    pub(super) fn of_body(why: NoBody, too_large: Self) -> Self {
+        match why {
+            NoBody::TooLarge => too_large,
+            NoBody::NoMemory => {
+                let detail = "There is no memory left for this request; try again in a moment.";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+            }
+            NoBody::Broken => Self::bad_request("The body is incomplete."),
+        }
+    }
 }
 
 impl IntoResponse for Refusal {
@@ -70,20 +82,6 @@ impl IntoResponse for Refusal {
             headers.insert(header::RETRY_AFTER, RETRY_AFTER_BUSY_S.into());
         }
         response
-    }
-}
-
-impl Refusal {
-    /// Says why a body was not read, or that it is too large.
-    pub(super) fn of_body(why: NoBody, too_large: Self) -> Self {
-        match why {
-            NoBody::TooLarge => too_large,
-            NoBody::NoMemory => {
-                let detail = "There is no memory left for this request; try again in a moment.";
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
-            }
-            NoBody::Broken => Self::bad_request("The body is incomplete."),
-        }
     }
 }
 
