@@ -97,7 +97,7 @@ impl Actor {
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::User(name) => f.write_str(name),
+            Self::User(name) => write!(f, "user {name}"), // a user may be called as others are told
             Self::ApiToken(name) => write!(f, "token {name}"),
             Self::ManagementToken => f.write_str("management token"),
             Self::CommandLine => f.write_str("command line"),
@@ -644,5 +644,25 @@ fn count(number: u64, one: &str) -> String {
     match number {
         1 => format!("1 {one}"),
         number => format!("{number} {one}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_user_is_told_as_somebody_else() {
+        for other in [
+            Actor::ApiToken("ci".to_owned()),
+            Actor::ManagementToken,
+            Actor::CommandLine,
+            Actor::Provisioning("orders.yaml".to_owned()),
+            Actor::AccessRule("orders/send".to_owned()),
+            Actor::Appliance,
+        ] {
+            let told = other.to_string();
+            assert_ne!(Actor::User(told.clone()).to_string(), told);
+        }
     }
 }

@@ -307,7 +307,11 @@ impl Appliance {
         let page = self.store.views.audit(query).await.expect("a page");
         let entries = page.rows.into_iter().map(|row| row.entry);
         entries
-            .map(|entry| format!("{}: {}", entry.caller.actor, entry.describe()))
+            .map(|entry| {
+                let actor = entry.caller.actor.to_string();
+                let name = actor.strip_prefix("user ").unwrap_or(&actor);
+                format!("{name}: {}", entry.describe())
+            })
             .collect()
     }
 
