@@ -462,7 +462,7 @@ pub(super) fn address_of(extensions: &Extensions) -> Option<IpAddr> {
 }
 
 /// Notes that who sends a request has shown this key or token, which is valid.
-pub(super) fn note_known(extensions: &Extensions, shown: impl FnOnce() -> PresentedKey) {
+pub(super) fn note_shown(extensions: &Extensions, shown: impl FnOnce() -> PresentedKey) {
     if let Some(memory) = extensions.get::<RequestMemory>() {
         memory.note_key(shown);
     }
@@ -475,7 +475,7 @@ pub(super) async fn require_role(
     next: Next,
 ) -> Result<Response, ApiError> {
     let principal = principal(&state, request.headers(), request.extensions())?;
-    note_known(request.extensions(), || {
+    note_shown(request.extensions(), || {
         PresentedKey::alone(format!("{:?}", principal.caller.actor)) // no user has the name of another kind
     });
     principal.check(role)?;

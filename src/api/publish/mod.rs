@@ -21,7 +21,7 @@ pub(super) use address::enter;
 use crate::api::ApiState;
 use crate::api::auth::{
     Credential, NoTopic, Place, SoughtTopic, TopicRequest, address_of, authorize_for_topic,
-    note_known, query_value,
+    note_shown, query_value,
 };
 use crate::api::error::{ApiError, REQUEST_ID};
 use crate::api::intake::{Publisher, Reservation};
@@ -253,7 +253,7 @@ fn check_key<B>(state: &ApiState, place: Place<'_>, request: &Request<B>) -> Res
         address: address_of(request.extensions()),
     };
     let opener = authorize_for_topic(state, place, &shown)?;
-    note_known(request.extensions(), || place.shown(&opener));
+    note_shown(request.extensions(), || place.shown(&opener));
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use self::refusal::Refusal;
 use crate::api::ApiState;
-use crate::api::auth::{Credential, address_of, note_known};
+use crate::api::auth::{Credential, address_of, note_shown};
 use crate::api::authority::{AccessDenied, Authority, Demand, ShownSignature};
 use crate::api::error::ApiError;
 use crate::api::publish::host_of;
@@ -74,7 +74,7 @@ fn authorize<B>(
             )));
         }
     };
-    note_known(request.extensions(), || authority.shown_key());
+    note_shown(request.extensions(), || authority.shown_key());
     let path = percent_decode_str(demand.path).decode_utf8_lossy();
     let demand = Demand {
         path: &path,

@@ -63,7 +63,9 @@ impl Refusal {
                 let detail = "There is no memory left for this request; try again in a moment.";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
             }
-            NoBody::Broken => Self::bad_request("The body is incomplete."),
+            NoBody::Broken => {
+                Self::bad_request("The body ended before it was whole, or came too slowly.")
+            }
         }
     }
 }

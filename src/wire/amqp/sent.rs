@@ -138,6 +138,14 @@ pub(super) fn properties(given: Bytes) -> Result<Bytes, DecodeError> {
     let Value::List(fields) = value else {
         return Err(unexpected("a list of properties", value));
     };
+    // A null says as little as no field.
+    if let Some(field) = fields
+        .iter()
+        .skip(FIELDS.len())
+        .find(|&field| *field != Value::Null)
+    {
+        return Err(unexpected("at most 13 properties", field));
+    }
     let mut taken = Vec::with_capacity(fields.len());
     // Python's client reads no section with a field that the standard does not have.
     let mut is_same = has_short_head(&given) && fields.len() <= FIELDS.len();

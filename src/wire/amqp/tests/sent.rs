@@ -78,6 +78,10 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
             "to of properties must be a string",
         ),
         (
+            with_field(13, Value::Int(1)),
+            "is not expected here; expected at most 13 properties",
+        ),
+        (
             with_field(3, empty_list()),
             "subject of properties must be a string",
         ),
