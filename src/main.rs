@@ -9,6 +9,14 @@ use everpost::app::cli::CommandLine;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Has memory take what is written to, and not 2 MiB wherever a byte is written, as the allocator asks for: buffers that are mostly
+/// empty count for what they have of it.
+fn refuse_huge_pages() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true); // without it more memory is used
+}
+
 fn main() -> ExitCode {
+    refuse_huge_pages();
     CommandLine::of_process().run()
 }

@@ -304,7 +304,9 @@ impl Shell<'_> {
                 () = tokio::time::sleep(deadline) => self.tick(is_writing)?,
                 () = asked_to_close.cancelled(), if !is_stopping => {
                     is_stopping = true;
-                    if is_writing && self.now() >= self.written_at + TOLD_WITHIN {
+                    // Others have what a stranger keeps from now on.
+                    let is_late = is_writing && self.now() >= self.written_at + TOLD_WITHIN;
+                    if !self.is_known || is_late {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
                     let problem = "others need the memory that is kept for this connection";

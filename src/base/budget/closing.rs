@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::base::Stopwatch;
-use crate::base::budget::{AccountState, BudgetState, GroupId, MemoryGroup, PartOfGroup};
+use crate::base::budget::{
+    AccountState, BudgetState, GroupId, LITTLE_BYTES, MemoryGroup, PartOfGroup,
+};
 
 /// How long after an account was asked to close the next one is asked, if the first is not gone yet. Closing takes less, and an
 /// account that does not close does not protect the others.
@@ -18,9 +20,20 @@ pub(super) const CLOSING_PATIENCE: Duration = Duration::from_millis(100);
 /// accounts are looked at in vain no more often than this.
 pub(super) const KNOWN_FOR: Duration = Duration::from_millis(5);
 
+/// Bytes of strangers who leave that others may have before they are gone.
+pub(super) const LEAVING_BYTES_MAX: usize = 8 * 1_024 * 1_024;
+
+/// How many of the strangers that came first are looked at to find the one that leaves.
+const FIRST_STRANGERS: usize = 64;
+
+/// Part of all bytes that is little, if it is less than [`LITTLE_BYTES`].
+pub(super) const LITTLE_PART: usize = 512;
+
 /// Who has to close.
 #[derive(Debug, Default)]
 pub(super) struct Going {
+    /// Strangers that were asked to close, and since when. What they keep counts as left.
+    leaving: Vec<(Weak<AccountState>, Stopwatch)>,
     /// The one that was asked last, and since when.
     last: Option<(Weak<AccountState>, Stopwatch)>,
     /// Accounts of which one may be next, and since when that is known.
@@ -30,8 +43,6 @@ pub(super) struct Going {
 /// The largest of all accounts that can be closed. No other is asked to close.
 #[derive(Debug)]
 struct Largest {
-    /// Bytes that all strangers have together.
-    of_strangers: usize,
     stranger: Option<Weak<AccountState>>,
     with_key: Option<Weak<AccountState>>,
     of_all: Option<Weak<AccountState>>,
@@ -48,6 +59,75 @@ struct SizeApart {
 }
 
 impl BudgetState {
+    /// Takes `bytes` for `asking`, for which strangers leave. What they keep counts as left from then on, so that nobody waits for
+    /// their end, and nobody else has it before. Returns whether it was taken.
+    ///
+    /// They leave for whoever has shown a key, and for whoever keeps little: otherwise strangers who are all alike, each from an
+    /// address of its own, would keep everybody else out.
+    pub(super) fn take_of_strangers(&self, asking: &AccountState, bytes: usize) -> bool {
+        if self.is_passing || !asking.goes_before_strangers(bytes) {
+            return false;
+        }
+        let mut going = self.going.lock().unwrap();
+        let mut leaving = going.leaving_bytes(self.patience);
+        loop {
+            let all = self.taken.load(Ordering::Relaxed);
+            if asking.share_allows(all.saturating_sub(leaving), bytes) {
+                asking.add_anyway(bytes);
+                return true;
+            }
+            if leaving >= LEAVING_BYTES_MAX {
+                return false;
+            }
+            let Some(stranger) = self.stranger_to_go(asking) else {
+                return false;
+            };
+            leaving += stranger.taken();
+            going.ask_to_leave(&stranger);
+        }
+    }
+
+    /// Asks a stranger to close whose place `asking` wants, unless one is closing already. Returns whether one closes.
+    pub(super) fn let_stranger_go(&self, asking: &AccountState) -> bool {
+        if !asking.goes_before_strangers(0) {
+            return false;
+        }
+        let mut going = self.going.lock().unwrap();
+        if going.leaving_bytes(self.patience) > 0 {
+            return true;
+        }
+        let stranger = self.stranger_to_go(asking);
+        if let Some(stranger) = &stranger {
+            going.ask_to_leave(stranger);
+        }
+        stranger.is_some()
+    }
+
+    /// Returns the stranger that goes for `asking`: of those that came first, the one whose address has most. What it costs does
+    /// not depend on how many there are.
+    fn stranger_to_go(&self, asking: &AccountState) -> Option<Arc<AccountState>> {
+        let mut strangers = self.strangers.lock().unwrap();
+        let mut first = Vec::with_capacity(FIRST_STRANGERS);
+        while first.len() < FIRST_STRANGERS
+            && let Some(next) = strangers.pop_front()
+        {
+            let stranger = next
+                .upgrade()
+                .filter(|each| !each.is_known() && each.can_close());
+            first.extend(stranger);
+        }
+        for each in first.iter().rev() {
+            strangers.push_front(Arc::downgrade(each));
+        }
+        drop(strangers);
+        first.reverse(); // of those that are alike, the last one is found
+        let others = first
+            .into_iter()
+            .filter(|each| !std::ptr::eq(&**each, asking));
+        let others = others.filter(|each| each.is_strangers());
+        others.max_by_key(|each| each.taken_by_group())
+    }
+
     /// Asks an account to close for bytes that are not there, unless one is closing already. Returns whether one closes.
     pub(super) fn make_room(&self, asking: &AccountState, bytes: usize) -> bool {
         if self.is_passing && !asking.fits_apart(bytes) {
@@ -102,9 +182,30 @@ impl BudgetState {
     }
 }
 
+impl Going {
+    /// Returns what those keep who were asked to leave and are not gone. Whoever takes longer is not counted on any more.
+    fn leaving_bytes(&mut self, patience: Duration) -> usize {
+        let mut bytes = 0;
+        self.leaving.retain(|(each, since)| {
+            let leaves = each.upgrade().filter(|each| !each.stays());
+            let taken = leaves.map_or(0, |each| each.taken());
+            let is_leaving = taken > 0 && since.took() < patience;
+            bytes += if is_leaving { taken } else { 0 };
+            is_leaving
+        });
+        bytes
+    }
+
+    fn ask_to_leave(&mut self, account: &Arc<AccountState>) {
+        account.ask_to_close();
+        let since = Stopwatch::begin();
+        self.leaving.push((Arc::downgrade(account), since));
+    }
+}
+
 impl Largest {
     fn of(accounts: &[Arc<AccountState>]) -> Self {
-        let strangers = || accounts.iter().filter(|each| each.is_strangers());
+        let strangers = accounts.iter().filter(|each| each.is_strangers());
         let size = |each: &&Arc<AccountState>| (each.taken_by_group(), each.size_apart());
         let with_key = accounts.iter().filter(|each| each.taken_for_key() > 0);
         let size_with_key = |each: &&Arc<AccountState>| (each.taken_for_key(), size(each));
@@ -121,8 +222,7 @@ impl Largest {
             .into_iter()
             .map(|(id, each)| (id, Arc::downgrade(each)));
         Self {
-            of_strangers: strangers().map(|each| each.taken()).sum(),
-            stranger: strangers().max_by_key(size).map(Arc::downgrade),
+            stranger: strangers.max_by_key(size).map(Arc::downgrade),
             with_key: with_key.max_by_key(size_with_key).map(Arc::downgrade),
             of_all: accounts.iter().max_by_key(size).map(Arc::downgrade),
             beside: beside.collect(),
@@ -177,7 +277,8 @@ impl Largest {
     /// group has more than `asking` and the groups of that: many small ones keep as much as a large one.
     fn goes_for(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
         let find = |which: Option<&Weak<AccountState>>| which.and_then(Weak::upgrade);
-        let most = self.of_strangers.max(asking.taken_for_key());
+        let of_strangers = asking.total.of_strangers.load(Ordering::Relaxed);
+        let most = of_strangers.max(asking.taken_for_key());
         let most = most.saturating_add(bytes);
         let has_more =
             |each: &Arc<AccountState>| asking.is_little_beside(most, each.taken_for_key());
@@ -204,6 +305,16 @@ impl AccountState {
 
     fn is_passing(&self) -> bool {
         self.total.is_passing
+    }
+
+    /// Returns whether strangers leave for it where it wants `bytes`: not if all that they keep would not do.
+    fn goes_before_strangers(&self, bytes: usize) -> bool {
+        let little = LITTLE_BYTES.min(self.total.bytes_max / LITTLE_PART);
+        let is_first = self.is_known() || self.own().saturating_add(bytes) <= little;
+        let can_leave = self.total.of_strangers.load(Ordering::Relaxed);
+        let can_leave = can_leave.min(LEAVING_BYTES_MAX);
+        let all = self.total.taken.load(Ordering::Relaxed);
+        is_first && self.share_allows(all.saturating_sub(can_leave), bytes)
     }
 
     fn can_close(&self) -> bool {

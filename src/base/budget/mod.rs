@@ -2,7 +2,7 @@
 
 mod closing;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -34,8 +34,12 @@ struct BudgetState {
     /// Bytes left beyond these for those who keep little, for a moment.
     reserve: AtomicUsize,
     taken: AtomicUsize,
+    /// Bytes that those keep who can be closed and have shown no key.
+    of_strangers: AtomicUsize,
     /// Accounts that can be closed to make room.
     closable: Mutex<Vec<Weak<AccountState>>>,
+    /// Those of them whose clients had shown no key when they were last looked at, in the order in which they came.
+    strangers: Mutex<VecDeque<Weak<AccountState>>>,
     going: Mutex<Going>,
     patience: Duration,
     known_for: Duration,
@@ -99,6 +103,9 @@ struct AccountState {
     part: Option<PartOfGroup>,
     bytes_max: usize,
     taken: AtomicUsize,
+    is_closable: bool,
+    /// Bytes of it that count among those of strangers.
+    as_stranger: AtomicUsize,
     /// True once its client has shown a valid key or token.
     is_known: AtomicBool,
     /// The groups of the key that its client has shown first.
@@ -169,7 +176,7 @@ impl Budget {
 
     /// An account that is never closed to make room.
     pub fn account(&self, groups: GroupsOfAccount, bytes_max: usize) -> MemoryAccount {
-        self.account_in(groups, None, bytes_max)
+        self.account_in(groups, None, bytes_max, false)
     }
 
     /// An account that shares what its first group may have with those of other parts of it.
@@ -179,7 +186,7 @@ impl Budget {
         part: PartOfGroup,
         bytes_max: usize,
     ) -> MemoryAccount {
-        self.account_in(groups, Some(part), bytes_max)
+        self.account_in(groups, Some(part), bytes_max, false)
     }
 
     fn account_in(
@@ -187,6 +194,7 @@ impl Budget {
         groups: GroupsOfAccount,
         part: Option<PartOfGroup>,
         bytes_max: usize,
+        is_closable: bool,
     ) -> MemoryAccount {
         MemoryAccount(Arc::new(AccountState {
             total: Arc::clone(&self.0),
@@ -194,6 +202,8 @@ impl Budget {
             part,
             bytes_max,
             taken: AtomicUsize::new(0),
+            is_closable,
+            as_stranger: AtomicUsize::new(0),
             is_known: AtomicBool::new(false),
             of_key: OnceLock::new(),
             stays: AtomicBool::new(false),
@@ -204,7 +214,7 @@ impl Budget {
     /// An account that is asked to close when others need its room and it has most. Those whose clients have shown no key or
     /// token go first.
     pub fn closable_account(&self, groups: GroupsOfAccount, bytes_max: usize) -> MemoryAccount {
-        self.closable(self.account(groups, bytes_max))
+        self.closable(groups, None, bytes_max)
     }
 
     /// An account as [`Budget::closable_account`] has it, which shares what its first group may have. In the largest group, an account
@@ -215,15 +225,26 @@ impl Budget {
         part: PartOfGroup,
         bytes_max: usize,
     ) -> MemoryAccount {
-        self.closable(self.account_within(groups, part, bytes_max))
+        self.closable(groups, Some(part), bytes_max)
     }
 
-    fn closable(&self, account: MemoryAccount) -> MemoryAccount {
+    fn closable(
+        &self,
+        groups: GroupsOfAccount,
+        part: Option<PartOfGroup>,
+        bytes_max: usize,
+    ) -> MemoryAccount {
+        let account = self.account_in(groups, part, bytes_max, true);
         let mut closable = self.0.closable.lock().unwrap();
         if closable.len() == closable.capacity() {
             closable.retain(|each| each.strong_count() > 0);
         }
         closable.push(Arc::downgrade(&account.0));
+        let mut strangers = self.0.strangers.lock().unwrap();
+        if strangers.len() == strangers.capacity() {
+            strangers.retain(|each| each.strong_count() > 0);
+        }
+        strangers.push_back(Arc::downgrade(&account.0));
         account
     }
 
@@ -251,7 +272,9 @@ impl BudgetState {
             bytes_max,
             reserve: AtomicUsize::new(reserve),
             taken: AtomicUsize::new(0),
+            of_strangers: AtomicUsize::new(0),
             closable: Mutex::default(),
+            strangers: Mutex::default(),
             going: Mutex::default(),
             patience,
             known_for,
@@ -367,8 +390,17 @@ impl AccountState {
         }
     }
 
+    fn add_anyway(&self, bytes: usize) {
+        self.total.taken.fetch_add(bytes, Ordering::Relaxed);
+        self.add(bytes);
+    }
+
     fn add(&self, bytes: usize) {
         self.taken.fetch_add(bytes, Ordering::Relaxed);
+        if self.is_closable && !self.is_known() {
+            self.as_stranger.fetch_add(bytes, Ordering::Relaxed);
+            self.total.of_strangers.fetch_add(bytes, Ordering::Relaxed);
+        }
         for group in self.all_groups() {
             group.0.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -405,7 +437,17 @@ impl AccountState {
             debug_assert!(before >= bytes, "{bytes} of {before} bytes are given back");
         }
         self.total.reserve.fetch_add(of_reserve, Ordering::Relaxed);
+        self.count_as_known(bytes);
         self.count_for_key();
+    }
+
+    /// Has up to so many bytes count no more among those of strangers.
+    fn count_as_known(&self, bytes: usize) {
+        let order = Ordering::Relaxed;
+        let less = |counted: usize| (counted > 0).then(|| counted.saturating_sub(bytes));
+        if let Ok(before) = self.as_stranger.fetch_update(order, order, less) {
+            self.total.of_strangers.fetch_sub(before.min(bytes), order);
+        }
     }
 }
 
@@ -465,6 +507,7 @@ impl MemoryAccount {
     /// Notes that its client has shown a valid key or token: strangers go before it when others need room.
     pub fn note_known(&self) {
         self.0.is_known.store(true, Ordering::Relaxed);
+        self.0.count_as_known(usize::MAX);
     }
 
     /// Notes that its client has shown this key: what it keeps counts for the key and its holder. If the holder has half of everything,
@@ -498,7 +541,8 @@ impl MemoryAccount {
     /// Asks another account to close, as it is asked for memory, where there is no place for the connection of this one. Returns
     /// whether one closes.
     pub fn ask_for_a_place(&self) -> bool {
-        self.0.total.make_room(&self.0, 0)
+        let account = &self.0;
+        account.total.let_stranger_go(account) || account.total.make_room(account, 0)
     }
 
     /// Notes that it cannot be asked to close any more.
@@ -536,6 +580,7 @@ impl TakenBytes {
     /// Takes more.
     pub fn add(&mut self, bytes: usize) -> Result<(), NothingLeft> {
         self.add_of_share(bytes)
+            .or_else(|NothingLeft| self.add_of_strangers(bytes))
             .inspect_err(|NothingLeft| self.ask_for_room(bytes))
     }
 
@@ -544,6 +589,7 @@ impl TakenBytes {
     pub fn add_for_a_moment(&mut self, bytes: usize) -> Result<(), NothingLeft> {
         self.add_of_share(bytes)
             .or_else(|NothingLeft| self.add_of_reserve(bytes))
+            .or_else(|NothingLeft| self.add_of_strangers(bytes))
             .inspect_err(|NothingLeft| self.ask_for_room(bytes))
     }
 
@@ -586,11 +632,20 @@ impl TakenBytes {
         Ok(())
     }
 
+    /// Takes what strangers keep, who leave for it.
+    fn add_of_strangers(&mut self, bytes: usize) -> Result<(), NothingLeft> {
+        let holder = &self.account.0;
+        if !holder.allows(bytes) || !holder.total.take_of_strangers(holder, bytes) {
+            return Err(NothingLeft);
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
     /// Counts bytes that are there already, even if that makes too many: then nobody can take more.
     pub fn add_anyway(&mut self, bytes: usize) {
         let holder = &self.account.0;
-        holder.total.taken.fetch_add(bytes, Ordering::Relaxed);
-        holder.add(bytes);
+        holder.add_anyway(bytes);
         self.bytes += bytes;
     }
 

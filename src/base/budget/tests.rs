@@ -2,6 +2,7 @@ use std::pin::pin;
 
 use futures_util::poll;
 
+use super::closing::{LEAVING_BYTES_MAX, LITTLE_PART};
 use super::*;
 
 #[test]
@@ -424,6 +425,97 @@ fn who_was_asked_and_does_not_go_keeps_nobody_else() {
         assert!(account().take(90).is_err());
         assert!(next.has_to_close(), "its connection is gone");
     }
+}
+
+/// Strangers who have taken all of a budget, so many bytes each, the first ones first. Each is from an address of its own, but
+/// for one in four.
+fn strangers_alike(budget: &Budget, bytes: usize) -> Vec<(MemoryAccount, TakenBytes)> {
+    let groups = MemoryGroups::default();
+    let address = |number: usize| if number % 4 == 3 { 3 } else { number };
+    let next = |number| {
+        let account = budget.closable_account([Some(groups.of(address(number))), None], usize::MAX);
+        let mut taken = account.nothing();
+        taken.add_anyway(bytes);
+        (account, taken)
+    };
+    let count = budget.bytes_max() / bytes;
+    (0..count).map(next).collect()
+}
+
+fn asked_to_close(accounts: &[(MemoryAccount, TakenBytes)]) -> Vec<usize> {
+    let asked = accounts.iter().enumerate();
+    let asked = asked.filter(|(_, (account, _))| account.has_to_close());
+    asked.map(|(place, _)| place).collect()
+}
+
+#[test]
+fn strangers_who_are_alike_leave_for_whoever_keeps_little() {
+    const BYTES: usize = 13_000;
+    let budget = Budget::new(100 * LITTLE_PART * BYTES, 0, Duration::MAX, KNOWN_FOR);
+    let strangers = strangers_alike(&budget, BYTES);
+    let new = budget.closable_account([None, None], usize::MAX);
+    let mut taken = new.take(4_000).expect("what one of them has");
+    assert_eq!(asked_to_close(&strangers), [3], "the first of the largest");
+    for bytes in [12_000, 16_000] {
+        assert_eq!(taken.add(bytes), Ok(()));
+    }
+    assert_eq!(asked_to_close(&strangers), [3, 7, 11, 15]);
+    assert!(budget.taken() > budget.bytes_max(), "they are not gone yet");
+    assert!(new.take(LITTLE_BYTES).is_err(), "that is not little");
+    drop(strangers);
+    assert_eq!(budget.taken(), 32_000);
+}
+
+#[test]
+fn strangers_leave_for_whoever_has_shown_a_key() {
+    const BYTES: usize = 100_000;
+    let budget = Budget::new(30_000_000, 0, Duration::MAX, KNOWN_FOR);
+    let strangers = strangers_alike(&budget, BYTES);
+    let known = budget.closable_account([None, None], usize::MAX);
+    known.note_known();
+    let mut taken = known.take(3_000_000).expect("what thirty have");
+    assert_eq!(asked_to_close(&strangers).len(), 30);
+    assert_eq!(taken.add(2_000_000), Ok(()));
+    assert_eq!(asked_to_close(&strangers).len(), 80, "its share counts");
+    assert_eq!(taken.add(1), Err(NothingLeft), "that is all at once");
+    assert!(budget.taken() <= budget.bytes_max() + LEAVING_BYTES_MAX);
+    let before = asked_to_close(&strangers).len();
+    assert!(known.take(20_000_000).is_err());
+    assert!(asked_to_close(&strangers).len() <= before + 1, "in vain");
+}
+
+#[test]
+fn who_has_shown_a_key_is_no_stranger() {
+    let budget = Budget::of(100 * LITTLE_PART);
+    let known = strangers_alike(&budget, 10);
+    for (account, _) in &known {
+        account.note_known();
+    }
+    assert_eq!(budget.0.of_strangers.load(Ordering::Relaxed), 0);
+    let account = || budget.closable_account([None, None], usize::MAX);
+    let (stranger, new) = (account(), account());
+    let mut kept = stranger.nothing();
+    kept.add_anyway(10);
+    assert!(new.take(5).is_ok());
+    assert!(stranger.has_to_close() && asked_to_close(&known).is_empty());
+    let strangers = budget.0.strangers.lock().unwrap().len();
+    assert_eq!(strangers, 2, "the others are not looked at again");
+}
+
+#[test]
+fn the_first_stranger_leaves_its_place() {
+    let budget = Budget::new(1_000_000, 0, Duration::MAX, KNOWN_FOR);
+    let (first, second, new) = (
+        budget.closable_account([None, None], usize::MAX),
+        budget.closable_account([None, None], usize::MAX),
+        budget.closable_account([None, None], usize::MAX),
+    );
+    let kept = [&first, &second, &new].map(|each| each.take(500));
+    assert!(new.ask_for_a_place());
+    assert!(first.has_to_close());
+    assert!(new.ask_for_a_place(), "the first one is about to go");
+    assert!(!second.has_to_close());
+    drop(kept);
 }
 
 #[tokio::test]
