@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::request::Parts;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, stream};
 use http_body_util::{BodyExt, LengthLimitError, StreamBody};
 use hyper::body::{Body as HttpBody, Frame};
@@ -47,6 +47,10 @@ const CLIENT_PREFIX_BITS: u32 = 64;
 /// Bytes for which memory is taken at once, as a body comes in: as many as are read at once, so that all that is read
 /// has memory, and what is announced and not sent holds little.
 const STEP: usize = 16 * 1_024;
+
+/// Bytes below which pieces of a body are joined until there are so many: each piece keeps what was read with it, such as the length
+/// that stands before it, and a client may send a byte at a time.
+const JOINED_BYTES: usize = 2 * 1_024;
 
 /// Bounds the memory that request bodies take. What publishers send, what others with a key send and what strangers send have
 /// memory of their own.
@@ -152,7 +156,8 @@ impl Intake {
             strangers: Some(self.strangers.clone()),
             read: 0,
             most: announced.and_then(Result::ok).unwrap_or(usize::MAX),
-            rest: body,
+            joined: BytesMut::new(),
+            rest: Some(body),
         };
         held.into_body()
     }
@@ -309,7 +314,10 @@ struct HeldBody {
     read: usize,
     /// Bytes that it has at most, as far as they are announced.
     most: usize,
-    rest: Body,
+    /// Short pieces that are passed on together.
+    joined: BytesMut,
+    /// What is to come, until it ends.
+    rest: Option<Body>,
 }
 
 impl HeldBody {
@@ -335,14 +343,34 @@ impl HeldBody {
             let begun = self.reservation.wait_for(0, self.most).await;
             begun.map_err(too_much)?;
         }
-        let come = self.reservation.unless_needed(self.rest.frame()).await;
-        let Some(piece) = come.map_err(too_much)?.transpose()? else {
-            return Ok(None);
-        };
-        self.read += piece.data_ref().map_or(0, Bytes::len);
-        let covered = self.reservation.wait_for(self.read, self.most).await;
-        covered.map_err(too_much)?;
-        Ok(Some(piece))
+        while let Some(rest) = &mut self.rest {
+            let come = self.reservation.unless_needed(rest.frame()).await;
+            let piece = come.map_err(too_much)?.transpose()?;
+            let is_last = piece.is_none();
+            let data = piece.and_then(|piece| piece.into_data().ok()); // nobody reads trailers
+            let data = data.unwrap_or_default();
+            self.read += data.len();
+            let covered = self.reservation.wait_for(self.read, self.most).await;
+            covered.map_err(too_much)?;
+            if is_last {
+                self.rest = None;
+            }
+            if let Some(piece) = self.join(data, is_last) {
+                return Ok(Some(Frame::data(piece)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns what is passed on, now that `data` has come.
+    fn join(&mut self, data: Bytes, is_last: bool) -> Option<Bytes> {
+        if self.joined.is_empty() && data.len() >= JOINED_BYTES {
+            return Some(data);
+        }
+        self.joined.extend_from_slice(&data);
+        let is_enough = is_last || self.joined.len() >= JOINED_BYTES;
+        let passed_on = is_enough.then(|| std::mem::take(&mut self.joined).freeze());
+        passed_on.filter(|bytes| !bytes.is_empty())
     }
 }
 
@@ -610,7 +638,8 @@ mod tests {
                 strangers: None,
                 read: 0,
                 most: 20,
-                rest: Body::from(vec![b' '; 20]),
+                joined: BytesMut::new(),
+                rest: Some(Body::from(vec![b' '; 20])),
             };
             (body.into_body(), others)
         };
@@ -624,6 +653,32 @@ mod tests {
         let ends = futures_util::stream::iter([Err::<Bytes, _>(reset)]);
         let broken = Body::from_stream(ends);
         assert_eq!(read(broken, 20).await, Some(NoBody::Broken));
+    }
+
+    #[tokio::test]
+    async fn short_pieces_of_a_body_are_joined() {
+        let sizes = [
+            1,
+            1,
+            JOINED_BYTES - 3,
+            1,
+            0,
+            5,
+            JOINED_BYTES,
+            JOINED_BYTES,
+            7,
+            8,
+        ];
+        let pieces = sizes.map(|size| Ok::<_, Infallible>(Bytes::from(vec![b' '; size])));
+        let body = Body::from_stream(futures_util::stream::iter(pieces));
+        let mut held = Intake::default().held(body, None, None);
+        let mut passed_on = Vec::new();
+        while let Some(piece) = held.frame().await {
+            let data = piece.expect("a piece").into_data();
+            passed_on.push(data.expect("data").len());
+        }
+        let expected = [JOINED_BYTES, JOINED_BYTES + 5, JOINED_BYTES, 15];
+        assert_eq!(passed_on, expected);
     }
 
     #[test]
