@@ -14,12 +14,15 @@ use crate::model::topic::TopicId;
 /// that deliveries keep up however many publish. With 64 of them 900 connections left a fifth of the deliveries.
 const SLOTS: usize = 36;
 
-/// How long a request waits for its slot before its publisher is told to come back.
+/// Slots of one topic, with the requests that wait for one, from which on its own publishers are why there is none.
+const MANY_SLOTS: usize = SLOTS / 2;
+
+/// How long a request to a topic that has many waits for its slot before its publisher is told to come back.
 const SLOT_WAIT: Duration = Duration::from_millis(200);
 
-/// How long it waits if no other request of its topic does. Only other topics have their turn before it, but their requests may take
-/// long where many filters look at many events.
-const FIRST_WAIT: Duration = Duration::from_secs(5);
+/// How long a request to any other topic waits. Only others have their turn before it, but their requests may take long where many
+/// filters look at many events.
+const FEW_WAIT: Duration = Duration::from_secs(5);
 
 /// The slots. Cheap to clone.
 #[derive(Clone)]
@@ -33,6 +36,14 @@ pub(super) struct Slots {
 /// How many slots each topic has that has any.
 #[derive(Default)]
 struct SlotCounts(Mutex<HashMap<TopicId, usize>>);
+
+impl SlotCounts {
+    /// Returns how many the topic has that has most.
+    fn most(&self) -> usize {
+        let counts = self.0.lock().unwrap();
+        counts.values().copied().max().unwrap_or_default()
+    }
+}
 
 /// The slot of one request, until it is dropped.
 pub(in crate::api) struct RequestSlot {
@@ -56,8 +67,7 @@ impl Drop for RequestSlot {
 /// Why a request gets no slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoSlot {
-    /// True if others than the publishers of its topic are the cause. Where the topic has many slots, or many wait for it, its own
-    /// publishers are.
+    /// True if all publishers together are the cause, and not those of one topic that has many slots or for which many wait.
     pub(super) is_overload: bool,
 }
 
@@ -77,11 +87,14 @@ impl Slots {
         if let Some(place) = self.places.take_free() {
             return Ok(self.slot(topic, place)); // as nearly always
         }
-        let is_first = self.places.waiting(&topic) == 0;
-        if is_first {
+        if self.places.waiting(&topic) == 0 {
             self.last_waits.lock().unwrap().remove(&topic); // of another time
         }
-        let wait = if is_first { FIRST_WAIT } else { SLOT_WAIT };
+        let wait = if self.has_many(topic) {
+            SLOT_WAIT
+        } else {
+            FEW_WAIT
+        };
         let stopwatch = Stopwatch::begin();
         let place = tokio::time::timeout(wait, self.places.take(topic)).await;
         let waiting = self.places.waiting(&topic);
@@ -91,7 +104,7 @@ impl Slots {
             _ => last_waits.insert(topic, stopwatch.took()),
         };
         drop(last_waits);
-        let is_overload = self.held(topic) + waiting < SLOTS / 2;
+        let is_overload = !self.has_many(topic) && self.held.most() < MANY_SLOTS;
         place
             .map(|place| self.slot(topic, place))
             .map_err(|_| NoSlot { is_overload })
@@ -104,6 +117,11 @@ impl Slots {
             topic,
             held: Arc::clone(&self.held),
         }
+    }
+
+    /// Returns whether a topic has many slots, or many of its requests wait for one.
+    fn has_many(&self, topic: TopicId) -> bool {
+        self.held(topic) + self.places.waiting(&topic) >= MANY_SLOTS
     }
 
     /// How many slots a topic has.
@@ -157,19 +175,35 @@ mod tests {
             held.push(slots.take(BUSY).await.expect("a slot"));
         }
         let begun = tokio::time::Instant::now();
-        let mut first = Box::pin(slots.take(QUIET));
-        assert!(poll!(&mut first).is_pending());
-        let none = slots.take(QUIET).await.err();
-        assert_eq!(none, Some(NoSlot { is_overload: true }));
-        assert_eq!(begun.elapsed(), SLOT_WAIT);
-        let none = first.await.err();
-        assert_eq!(none, Some(NoSlot { is_overload: true }));
-        assert_eq!(begun.elapsed(), FIRST_WAIT);
+        let (first, second) = tokio::join!(slots.take(QUIET), slots.take(QUIET));
+        let own_doing = NoSlot { is_overload: false };
+        assert_eq!(first.err().as_ref(), Some(&own_doing), "of one topic");
+        assert_eq!(second.err().as_ref(), Some(&own_doing));
+        assert_eq!(begun.elapsed(), FEW_WAIT);
         assert!(!slots.is_crowded(BUSY), "nobody waits");
-        let none = slots.take(BUSY).await.err();
-        assert_eq!(none, Some(NoSlot { is_overload: false }), "its own doing");
+        assert_eq!(slots.take(BUSY).await.err(), Some(own_doing));
+        assert_eq!(begun.elapsed(), FEW_WAIT + SLOT_WAIT);
         drop(held);
         assert_eq!(slots.held(BUSY), 0);
         assert_eq!(slots.places.free(), SLOTS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_together_are_an_overload_and_one_topic_is_none() {
+        for (of_one, is_overload) in [(MANY_SLOTS, false), (MANY_SLOTS - 1, true)] {
+            let slots = Slots::default();
+            let mut held = Vec::new();
+            for number in 0..SLOTS {
+                let other = 10 + i64::try_from(number % 3).expect("small");
+                let topic = if number < of_one {
+                    BUSY
+                } else {
+                    TopicId(other)
+                };
+                held.push(slots.take(topic).await.expect("a slot"));
+            }
+            let none = slots.take(QUIET).await.err();
+            assert_eq!(none, Some(NoSlot { is_overload }), "{of_one}");
+        }
     }
 }
