@@ -349,7 +349,7 @@ impl Decoder {
         if code != 0x00 {
             return self.check_content(code, depth);
         }
-        self.has_other_forms |= self.peek().is_some_and(has_inside);
+        self.has_other_forms = true; // not all are read by all
         self.check_nested(depth + 1)?;
         self.check_nested(depth + 1)
     }
@@ -390,18 +390,19 @@ impl Decoder {
         self.leave(&inside)
     }
 
-    /// Checks the content of a map. Python's client reads none with a key that is a list, a map or described.
+    /// Checks the content of a map. Python's client reads none with a key that is a list, a map or described, and Go's none with
+    /// one that is a binary.
     fn check_pairs(&mut self, count: usize, depth: usize) -> Result<(), DecodeError> {
         if !count.is_multiple_of(2) {
             return Err(DecodeError::OddMap);
         }
         for _ in 0..count / 2 {
             let key = self.peek().ok_or(DecodeError::Truncated)?;
-            if has_inside(key) {
+            if has_inside(key) || matches!(key, 0xa0 | 0xb0) {
                 return Err(DecodeError::WrongKind {
                     of: "a map",
                     field: "each key",
-                    kind: "a simple value",
+                    kind: "a simple value, and no binary",
                 });
             }
             self.check_nested(depth)?;
@@ -411,6 +412,7 @@ impl Decoder {
     }
 
     fn check_elements(&mut self, count: usize, mut depth: usize) -> Result<(), DecodeError> {
+        let begun_at = depth;
         let code = loop {
             let next = self.byte()?;
             check_depth(next, depth)?;
@@ -418,13 +420,12 @@ impl Decoder {
                 break next;
             }
             self.check_nested(depth + 1)?;
-            self.has_other_forms = true;
             depth += 1;
         };
+        self.has_other_forms |= depth > begun_at || count == 0 || !is_element_of_all(code);
         if !is_constructor(code) {
             return Err(DecodeError::UnknownType(code));
         }
-        self.has_other_forms |= count == 0 || code == 0x40;
         if code >> 4 == 0x4 {
             // Elements that take no bytes take memory of whoever reads them.
             let left = self.values_left.checked_sub(count);
@@ -496,6 +497,12 @@ fn is_compound(code: u8) -> bool {
 /// Returns whether what follows the constructor `code` has values inside, or could have some.
 fn has_inside(code: u8) -> bool {
     is_compound(code) || matches!(code, 0x00 | 0x45)
+}
+
+/// Returns whether all clients read arrays of values with the constructor `code`. Go's reads none whose elements have no bytes, or
+/// others inside, nor decimals.
+fn is_element_of_all(code: u8) -> bool {
+    !is_compound(code) && code >> 4 != 0x4 && !matches!(code, 0x73 | 0x74 | 0x84 | 0x94)
 }
 
 /// Rejects a value that is nested too deep to have others inside, even if it is empty: Python's client does, too.

@@ -24,7 +24,7 @@ pub(super) const PROPERTIES: u64 = 0x73;
 pub(super) const APPLICATION_PROPERTIES: u64 = 0x74;
 pub(super) const DATA: u64 = 0x75;
 pub(super) const SEQUENCE: u64 = 0x76;
-const VALUE: u64 = 0x77;
+pub(super) const VALUE: u64 = 0x77;
 const FOOTER: u64 = 0x78;
 
 /// Annotations that Service Bus knows.
@@ -329,13 +329,18 @@ impl Message {
 
     /// The same body with other parts around it.
     pub fn with_parts(&self, parts: &Parts) -> Self {
-        let map = |code, map: &Map| section(code, Value::Map(map.clone()));
+        let annotations = Value::Map(parts.annotations.clone());
+        let own = parts.application_properties.iter().map(|(key, value)| {
+            let name = key.as_text().unwrap_or_default();
+            (key.clone(), sent::under_name(name, value.clone()))
+        });
+        let own = Value::Map(own.collect());
         Self {
             header: section(HEADER, parts.header.to_value()),
             delivery_annotations: self.delivery_annotations.clone(),
-            message_annotations: map(MESSAGE_ANNOTATIONS, &parts.annotations),
+            message_annotations: section(MESSAGE_ANNOTATIONS, annotations),
             properties: section(PROPERTIES, parts.properties.to_value()),
-            application_properties: map(APPLICATION_PROPERTIES, &parts.application_properties),
+            application_properties: section(APPLICATION_PROPERTIES, own),
             body: self.body.clone(),
             footer: self.footer.clone(),
         }

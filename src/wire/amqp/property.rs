@@ -1,5 +1,7 @@
 //! Values of message properties as rules see them.
 
+use url::Url;
+
 use crate::base::Timestamp;
 use crate::model::rule::{IntegerType, PreciseTime, PropertyValue};
 use crate::wire::amqp::decimal;
@@ -32,6 +34,16 @@ impl<'a> Described<'a> {
             }
             (URI, Value::String(uri)) => Some(Self::Uri(uri)),
             _ => None,
+        }
+    }
+
+    /// Returns whether all clients can read a described value: if it is of one of these types, it has to be one.
+    pub(super) fn is_readable(described: &(Value, Value)) -> bool {
+        let kind = described.0.as_text();
+        match Self::of(described) {
+            Some(Self::Uri(uri)) => Url::parse(uri).is_ok(),
+            Some(Self::Duration(_) | Self::Moment(_)) => true,
+            None => !kind.is_some_and(|kind| [TIMESPAN, DATE_TIME_OFFSET, URI].contains(&kind)),
         }
     }
 }

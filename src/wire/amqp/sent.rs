@@ -9,16 +9,25 @@ use bytes::Bytes;
 use crate::model::limits::{MESSAGE_ID_MAX, SESSION_ID_MAX};
 use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
 use crate::wire::amqp::message::{
-    APPLICATION_PROPERTIES, DATA, MESSAGE_ANNOTATIONS, PROPERTIES, SEQUENCE, annotation, content,
-    section,
+    APPLICATION_PROPERTIES, DATA, MESSAGE_ANNOTATIONS, PROPERTIES, SEQUENCE, VALUE, annotation,
+    content, section,
 };
 use crate::wire::amqp::value::{Map, Value, get};
 
 /// Characters of a property's name that an error repeats.
 const NAME_SHOWN_MAX: usize = 80;
 
+/// Properties of the application that Go's and Java's clients read as texts. A value of another type ends the program in Go.
+const TEXTS: [&str; 2] = ["DeadLetterReason", "DeadLetterErrorDescription"];
+
+/// Properties that Python's client reads as texts in ASCII: it cannot settle a message whose are none.
+const ASCII_TEXTS: [&str; 3] = ["Diagnostic-Id", "traceparent", "tracestate"];
+
 /// The constructor of truth values in a byte of their own.
 const TRUTH_BYTE: u8 = 0x56;
+
+/// A binary without bytes.
+const NO_BYTES: Bytes = Bytes::from_static(&[0xa0, 0]);
 
 /// How sections are written: a described value whose descriptor is a ulong in one byte.
 const SECTION_HEAD: [u8; 2] = [0x00, 0x53];
@@ -197,14 +206,18 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
         is_same &= !matches!(key, Value::String(_));
         let key = if let Value::String(name) | Value::Symbol(name) = key {
             Value::Symbol(name)
-        } else if let Value::Ulong(_) = key {
-            key // the standard keeps these for itself
         } else {
             let (field, kind) = ("each key", "a symbol");
             return Err(DecodeError::WrongKind { of, field, kind });
         };
-        let mut known = ANNOTATIONS.into_iter();
-        let known = known.find(|(name, _)| key.as_text() == Some(name));
+        let name = key.as_text().unwrap_or_default();
+        check_name(name)?;
+        let known = ANNOTATIONS.into_iter().find(|(each, _)| *each == name);
+        let is_read = known.is_some() || name == annotation::DELIVERY_TIME;
+        if is_read && value == Value::Null {
+            is_same = false; // Go's and Java's clients read it as what it is not
+            continue;
+        }
         let value = match known {
             Some((name, kind)) => taken_as(of, name, kind, value)?,
             None if has_other_forms => value
@@ -265,7 +278,10 @@ pub(super) fn application_properties(given: Bytes) -> Result<Bytes, DecodeError>
                 kind: "a string",
             });
         };
+        let is = std::mem::discriminant(&value);
+        let length = value.as_text().map(str::len);
         let value = property(&name, value)?;
+        is_same &= std::mem::discriminant(&value) == is && value.as_text().map(str::len) == length;
         taken.push((Value::String(name), value));
     }
     check_unique(&taken)?;
@@ -281,9 +297,36 @@ pub(super) fn property(name: &str, value: Value) -> Result<Value, DecodeError> {
         let problem = "must be a simple value, and no map, list or array";
         return Err(wrong_property(name, problem));
     }
-    value
-        .canonical()
-        .map_err(|problem| wrong_property(name, problem))
+    check_name(name)?;
+    let value = value.canonical();
+    let value = value.map_err(|problem| wrong_property(name, problem))?;
+    Ok(under_name(name, value))
+}
+
+/// Returns a property of the application as clients read one of this name: some are texts, whatever else they were.
+pub(super) fn under_name(name: &str, value: Value) -> Value {
+    let is_ascii = ASCII_TEXTS.contains(&name);
+    if !is_ascii && !TEXTS.contains(&name) {
+        return value;
+    }
+    let text = match value {
+        Value::String(text) => text,
+        Value::Null => String::new(),
+        other => other.plain(),
+    };
+    let ascii = |each: char| if each.is_ascii() { each } else { '?' };
+    Value::String(match is_ascii && !text.is_ascii() {
+        true => text.chars().map(ascii).collect(),
+        false => text,
+    })
+}
+
+/// JavaScript's client reads no map in which this name has a moment.
+fn check_name(name: &str) -> Result<(), DecodeError> {
+    match name {
+        "__proto__" => Err(wrong_property(name, "has a name of JavaScript's own")),
+        _ => Ok(()),
+    }
 }
 
 fn wrong_property(name: &str, problem: &'static str) -> DecodeError {
@@ -336,6 +379,12 @@ pub(super) fn body(given: Bytes) -> Result<Bytes, DecodeError> {
             }
             SEQUENCE if !matches!(start, Some(0x45 | 0xc0 | 0xd0)) => {
                 return Err(wrong_body("amqp-sequence", "a list"));
+            }
+            VALUE if start == Some(0x40) => {
+                sections.check()?;
+                written.push((DATA, NO_BYTES)); // a null ends Java's receivers
+                is_same = false;
+                continue;
             }
             _ => {}
         }

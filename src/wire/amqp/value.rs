@@ -120,11 +120,7 @@ impl Value {
                 Self::Map(map.into_iter().map(pair).collect::<Result<_, _>>()?)
             }
             Self::Array(array) => array.canonical()?,
-            Self::Described(described) => {
-                let (descriptor, value) = *described;
-                let descriptor = canonical_descriptor(descriptor)?;
-                Self::Described(Box::new((descriptor, value.canonical()?)))
-            }
+            Self::Described(described) => canonical_described(*described)?,
             simple @ (Self::Null
             | Self::Bool(_)
             | Self::Ubyte(_)
@@ -239,44 +235,61 @@ impl Value {
     }
 }
 
+/// The largest number with which AMQP itself describes a value.
+const DESCRIPTOR_OF_AMQP_MAX: u64 = 255;
+
 impl Array {
-    /// Returns the array, or a list of its values where some client cannot read it: Python's loses its place behind an empty
-    /// array, .NET's knows no array of nulls, and one in which empty arrays have become lists would have values of two types.
+    /// Returns the array, or a list of its values where some client cannot read it: Python's loses its place behind an empty array,
+    /// .NET's knows no array of nulls, and Go's has arrays of a few simple types.
     fn canonical(self) -> Result<Value, &'static str> {
         if self.descriptors.len() > 1 {
             return Err("has an array with several descriptors");
         }
-        let descriptors = self.descriptors.into_iter().map(canonical_descriptor);
-        let descriptors: Vec<Value> = descriptors.collect::<Result<_, _>>()?;
+        if let Some(descriptor) = self.descriptors.into_iter().next() {
+            let each = |value| Value::Described(Box::new((descriptor.clone(), value)));
+            return Ok(Value::List(all_canonical(
+                self.values.into_iter().map(each),
+            )?));
+        }
         let values = all_canonical(self.values)?;
-        let types: Vec<ElementType> = values.iter().map(element_type).collect();
-        let is_array = |first: &ElementType| {
-            *first != ElementType::NULL && types.iter().all(|each| each == first)
-        };
-        if let Some(element) = types.first().copied().filter(is_array) {
-            return Ok(Value::Array(Box::new(Self {
-                descriptors,
-                element,
-                values,
-            })));
-        }
-        if descriptors.is_empty() || values.is_empty() {
-            return Ok(Value::List(values));
-        }
-        Err("has an array of described nulls or empty arrays")
+        let mut types = values.iter().map(element_type);
+        let is_array = types.next().is_some_and(|first| {
+            !values[0].is_compound()
+                && !matches!(
+                    values[0],
+                    Value::Null | Value::Decimal(_) | Value::Described(_)
+                )
+                && types.all(|each| each == first)
+        });
+        Ok(
+            match values.first().map(element_type).filter(|_| is_array) {
+                Some(element) => Value::array(element, values),
+                None => Value::List(values),
+            },
+        )
     }
 }
 
-fn all_canonical(values: Vec<Value>) -> Result<Vec<Value>, &'static str> {
+fn all_canonical(values: impl IntoIterator<Item = Value>) -> Result<Vec<Value>, &'static str> {
     values.into_iter().map(Value::canonical).collect()
 }
 
-/// Rejects a descriptor with values inside: Python's client looks descriptors up in a dictionary, which cannot have such keys.
-fn canonical_descriptor(descriptor: Value) -> Result<Value, &'static str> {
-    if descriptor.is_compound() || matches!(descriptor, Value::Described(_)) {
-        return Err("has a descriptor that is not a simple value");
+/// Returns a described value if all clients read it: Go's takes those with a small number for parts of the protocol, Java's needs a
+/// descriptor, Python's looks it up in a dictionary, and all of them make values of their own of Azure's types.
+fn canonical_described((descriptor, value): (Value, Value)) -> Result<Value, &'static str> {
+    let is_good = match descriptor {
+        Value::Symbol(_) | Value::String(_) => true,
+        Value::Ulong(number) => number > DESCRIPTOR_OF_AMQP_MAX,
+        _ => false,
+    };
+    if !is_good {
+        return Err("has a descriptor that is neither a symbol nor a ulong above 255");
     }
-    descriptor.canonical()
+    let described = (descriptor, value.canonical()?);
+    if !Described::is_readable(&described) {
+        return Err("has a duration, a time or a URI that is none");
+    }
+    Ok(Value::Described(Box::new(described)))
 }
 
 /// As JSON, for reading: bytes in base64, moments in RFC 3339, durations in ISO 8601, decimals as texts, and without

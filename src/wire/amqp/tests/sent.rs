@@ -28,6 +28,11 @@ fn map(key: Value, value: Value) -> Value {
     Value::Map(vec![(key, value)])
 }
 
+/// A value of one of .NET's types.
+fn of_dotnet(kind: &str, value: Value) -> Value {
+    Value::Described(Box::new((Value::symbol(kind), value)))
+}
+
 fn own(value: Value) -> Bytes {
     with_section(0x74, map("p".into(), value))
 }
@@ -192,7 +197,7 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
         ),
         (
             own(Value::Described(Box::new((empty_list(), Value::Null)))),
-            "the property \"p\" has a descriptor that is not a simple value",
+            "the property \"p\" has a descriptor that is neither a symbol nor a ulong above 255",
         ),
         (
             with_section(0x72, map(Value::symbol("k"), Value::Char(0x11_0000))),
@@ -215,15 +220,15 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
         ),
         (
             hex("00 53 77 00 45 40"),
-            "the body has a descriptor that is not a simple value",
+            "the body has a descriptor that is neither a symbol nor a ulong above 255",
         ),
         (
             hex("00 53 77 00 00 53 99 40 40"),
-            "the body has a descriptor that is not a simple value",
+            "the body has a descriptor that is neither a symbol nor a ulong above 255",
         ),
         (
             hex("00 53 77 e0 06 01 00 45 a1 01 61"),
-            "the body has a descriptor that is not a simple value",
+            "the body has a descriptor that is neither a symbol nor a ulong above 255",
         ),
         (
             hex("00 53 77 e0 0a 01 00 53 99 00 53 98 a1 01 61"),
@@ -231,7 +236,43 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
         ),
         (
             hex("00 53 77 e0 05 02 00 53 99 40"),
-            "the body has an array of described nulls or empty arrays",
+            "the body has a descriptor that is neither",
+        ),
+        (
+            hex("00 53 77 00 40 40"),
+            "the body has a descriptor that is neither",
+        ),
+        (
+            hex("00 53 77 00 80 00000000000000ff 40"),
+            "the body has a descriptor that is neither",
+        ),
+        (
+            own(of_dotnet("com.microsoft:timespan", "PT1S".into())),
+            "the property \"p\" has a duration, a time or a URI that is none",
+        ),
+        (
+            own(of_dotnet("com.microsoft:datetime-offset", Value::Long(-1))),
+            "the property \"p\" has a duration, a time or a URI that is none",
+        ),
+        (
+            own(of_dotnet("com.microsoft:uri", Value::Null)),
+            "the property \"p\" has a duration, a time or a URI that is none",
+        ),
+        (
+            own(of_dotnet("com.microsoft:uri", "http://[ bad".into())),
+            "the property \"p\" has a duration, a time or a URI that is none",
+        ),
+        (
+            with_section(0x74, map("__proto__".into(), Value::Timestamp(1))),
+            "the property \"__proto__\" has a name of JavaScript's own",
+        ),
+        (
+            with_section(0x72, map(Value::symbol("__proto__"), Value::Null)),
+            "the property \"__proto__\" has a name of JavaScript's own",
+        ),
+        (
+            with_section(0x72, map(Value::Ulong(1), Value::Null)),
+            "each key of message-annotations must be a symbol",
         ),
         (
             hex("00 53 77 e0 02 09 46"),
@@ -240,6 +281,10 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
         (
             hex("00 53 77 c1 03 02 45 40"),
             "each key of a map must be a simple value",
+        ),
+        (
+            hex("00 53 77 c1 05 02 a0 01 61 40"),
+            "each key of a map must be a simple value, and no binary",
         ),
         (
             with_section(
@@ -432,7 +477,7 @@ fn properties_are_kept_in_the_form_that_all_clients_read() {
                         &hex(&format!("00 53 {code} c1"))[..],
                         &[size, 2],
                         &pair,
-                        &hex("00 53 77 40"),
+                        &hex("00 53 75 a0 00"),
                     ]
                     .concat(),
                 )
@@ -458,7 +503,7 @@ fn with_value(value: &str) -> [Bytes; 4] {
     let bytes = hex(value);
     let list = around(0xc0, 1, &bytes);
     let inside = around(0xc1, 2, &[&hex("a3 01 6b")[..], &list].concat());
-    let body = hex("00 53 77 40");
+    let body = hex("00 53 75 a0 00");
     [
         [&hex("00 53 77")[..], &bytes].concat(),
         [&hex("00 53 76")[..], &list].concat(),
@@ -494,30 +539,101 @@ fn what_some_client_could_not_read_is_written_in_another_form_wherever_it_stands
         ),
         (
             "e0 06 01 74 32000001",
+            "c0 12 01 94 0c3e0000000000000000000000000001",
+        ),
+        (
             "e0 12 01 94 0c3e0000000000000000000000000001",
+            "c0 12 01 94 0c3e0000000000000000000000000001",
+        ),
+        // So is one whose elements have no bytes, lists or arrays inside, or a descriptor.
+        ("e0 02 02 41", "e0 04 02 56 01 01"),
+        ("e0 02 01 43", "e0 06 01 70 00000000"),
+        ("e0 02 02 45", "c0 03 02 45 45"),
+        (
+            "e0 09 02 00 a3 01 64 54 01 02",
+            "c0 0d 02 00 a3 01 64 54 01 00 a3 01 64 54 02",
         ),
         // As key, value, descriptor, and behind one.
         (
             "c1 0b 02 73 00000061 73 00000062",
             "c1 07 02 a1 01 61 a1 01 62",
         ),
-        ("00 73 00000061 40", "00 a1 01 61 40"),
-        ("00 53 99 73 00000061", "00 53 99 a1 01 61"),
+        ("00 a3 01 64 73 00000061", "00 a3 01 64 a1 01 61"),
         // What everybody reads keeps its bytes.
         ("56 01", "56 01"),
         ("b1 00000001 61", "b1 00000001 61"),
         ("e0 03 01 54 07", "e0 03 01 54 07"),
         (
-            "e0 12 01 94 0c3e0000000000000000000000000001",
-            "e0 12 01 94 0c3e0000000000000000000000000001",
+            "00 80 0000000000000100 a1 01 61",
+            "00 80 0000000000000100 a1 01 61",
         ),
-        ("00 53 99 b1 00000001 61", "00 53 99 b1 00000001 61"),
     ] {
         for (sent, expected) in with_value(given).into_iter().zip(with_value(kept)) {
             let message = Message::sent(&sent).unwrap_or_else(|error| panic!("{given}: {error}"));
             assert_eq!(Bytes::from(message.to_bytes()), expected, "{given}");
         }
     }
+}
+
+#[test]
+fn what_go_reads_as_a_text_is_one() {
+    for name in ["DeadLetterReason", "DeadLetterErrorDescription"] {
+        for (given, kept) in [
+            (Value::Int(5), "5"),
+            (Value::Null, ""),
+            (Value::symbol("late"), "late"),
+            (
+                of_dotnet("com.microsoft:timespan", Value::Long(10_000_000)),
+                "PT1S",
+            ),
+        ] {
+            let sent = Message::sent(&with_section(0x74, map(name.into(), given.clone())));
+            let own = sent.expect("a message").application_properties();
+            assert_eq!(own, Ok(map(name.into(), kept.into())), "{given:?}");
+            let set = encoded_changes(&[(name.to_owned(), given)]).expect("readable");
+            assert_eq!(decoded(&set), Ok(map(name.into(), kept.into())));
+        }
+    }
+    for name in ["Diagnostic-Id", "traceparent", "tracestate"] {
+        for (given, kept) in [
+            (Value::from("00-ü€"), "00-??"),
+            (Value::Int(5), "5"),
+            (Value::from("00-1"), "00-1"),
+        ] {
+            let sent = Message::sent(&with_section(0x74, map(name.into(), given)));
+            let own = sent.expect("a message").application_properties();
+            assert_eq!(own, Ok(map(name.into(), kept.into())));
+        }
+    }
+    let mut parts = Message::default().parts().expect("none");
+    parts.application_properties = map("DeadLetterReason".into(), Value::Int(5));
+    let own = Message::default()
+        .with_parts(&parts)
+        .application_properties();
+    assert_eq!(
+        own,
+        Ok(map("DeadLetterReason".into(), "5".into())),
+        "as a rule sets it"
+    );
+}
+
+#[test]
+fn nulls_that_clients_read_as_what_they_are_not_are_left_out() {
+    for name in [
+        annotation::SCHEDULED_ENQUEUE_TIME,
+        annotation::PARTITION_KEY,
+        annotation::DELIVERY_TIME,
+    ] {
+        let annotations = vec![
+            (Value::symbol(name), Value::Null),
+            (Value::symbol("own"), Value::Null),
+        ];
+        let sent = Message::sent(&with_section(0x72, Value::Map(annotations)));
+        let kept = map(Value::symbol("own"), Value::Null);
+        assert_eq!(sent.expect("a message").annotations(), Ok(kept), "{name}");
+    }
+    let sent = Message::sent(&hex("00 53 77 40")).expect("a message");
+    assert_eq!(Bytes::from(sent.to_bytes()), hex("00 53 75 a0 00"));
 }
 
 #[test]
@@ -706,28 +822,28 @@ fn an_array_of_nothing_says_of_what() {
     assert_eq!(decoded(&described.to_bytes()), Ok(described));
 }
 
-/// Returns whether the clients for Python and .NET read a value.
+/// Returns whether the clients of all languages read a value.
 fn is_readable(value: &Value) -> bool {
-    let all = |values: &[Value]| values.iter().all(is_readable);
-    let is_descriptor = |value: &Value| !value.is_compound() && is_readable(value);
+    let is_simple = |value: &Value| {
+        let is_special = matches!(value, Value::Null | Value::Decimal(_) | Value::Described(_));
+        !value.is_compound() && !is_special && is_readable(value)
+    };
     if let Value::Decimal(bytes) = value {
         bytes.len() == 16 && bytes[0] & 0x7f == 0x0c
     } else if let Value::List(values) = value {
-        all(values)
+        values.iter().all(is_readable)
     } else if let Value::Map(map) = value {
-        map.iter()
-            .all(|(key, value)| is_readable(key) && is_readable(value))
+        map.iter().all(|(key, value)| {
+            !key.is_compound() && !matches!(key, Value::Binary(_)) && is_readable(value)
+        })
     } else if let Value::Array(array) = value {
-        let has_null = array.values.contains(&Value::Null);
-        let is_described_once = array.descriptors.len() <= 1;
-        let descriptors = array.descriptors.iter().all(is_descriptor);
-        !array.values.is_empty()
-            && !has_null
-            && is_described_once
-            && descriptors
-            && all(&array.values)
+        let is_plain = array.descriptors.is_empty() && !array.values.is_empty();
+        is_plain && array.values.iter().all(is_simple)
     } else if let Value::Described(described) = value {
-        is_descriptor(&described.0) && is_readable(&described.1)
+        match &described.0 {
+            Value::Ulong(number) => *number > 255 && is_readable(&described.1),
+            kind => kind.as_text().is_some() && is_readable(&described.1),
+        }
     } else {
         !matches!(value, Value::Char(_))
     }
@@ -747,8 +863,10 @@ proptest! {
             if let Ok(message) = Message::sent(&Value::described(code, content).to_bytes().into()) {
                 let mut sections = Decoder::new(message.to_bytes().into());
                 while !sections.is_empty() {
-                    let section = sections.value().expect("a section");
-                    prop_assert!(is_readable(&section), "{section:?}");
+                    let Value::Described(section) = sections.value().expect("a section") else {
+                        panic!("a section is described");
+                    };
+                    prop_assert!(is_readable(&section.1), "{section:?}");
                 }
                 let again = Message::sent(&message.to_bytes().into());
                 prop_assert_eq!(again, Ok(message));
