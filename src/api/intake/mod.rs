@@ -17,9 +17,9 @@ use hyper::body::{Body as HttpBody, Frame};
 
 use crate::api::auth::address_of;
 use crate::api::error::ApiError;
-use crate::base::Timestamp;
 use crate::base::budget::{Budget, MemoryGroups, NothingLeft, PartOfGroup, TakenBytes};
 use crate::base::request_memory::{RequestMemory, TooMuch};
+use crate::base::{Stopwatch, Timestamp};
 use crate::model::topic::TopicId;
 use slots::{RequestSlot, Slots};
 
@@ -34,6 +34,15 @@ const STRANGERS_BYTES_MAX: usize = 8 * 1_024 * 1_024;
 
 /// How long a request waits for memory before its client is told to come back.
 const MEMORY_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a body may take to begin, or to go on, before it is late: others that need memory end it first.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How much later it may be that has come fast.
+const PATIENCE_MAX: Duration = Duration::from_secs(3);
+
+/// Bytes a second with which a body is not late: as many as it has to bring in the long run.
+const RATE_MIN: u32 = 8 * 1_024;
 
 /// How often it checks for it.
 const MEMORY_CHECK: Duration = Duration::from_millis(20);
@@ -126,6 +135,10 @@ impl Publisher {
 pub(super) struct Reservation {
     room: Room,
     taken: TakenBytes,
+    /// Bytes that have come.
+    read: usize,
+    /// How long the next bytes may take before the body is late.
+    patience: Duration,
 }
 
 impl Intake {
@@ -154,7 +167,6 @@ impl Intake {
             publisher,
             reservation,
             strangers: Some(self.strangers.clone()),
-            read: 0,
             most: announced.and_then(Result::ok).unwrap_or(usize::MAX),
             joined: BytesMut::new(),
             rest: Some(body),
@@ -221,6 +233,8 @@ impl Room {
         Reservation {
             room: self.clone(),
             taken: account.nothing(),
+            read: 0,
+            patience: PATIENCE,
         }
     }
 
@@ -250,6 +264,9 @@ impl Reservation {
     }
 
     async fn wait_for(&mut self, read: usize, most: usize) -> Result<(), NothingLeft> {
+        let come = u32::try_from(read.saturating_sub(self.read)).unwrap_or(u32::MAX);
+        self.patience = PATIENCE_MAX.min(self.patience + Duration::from_secs(1) * come / RATE_MIN);
+        self.read = self.read.max(read);
         let held = self.taken.bytes();
         if read <= held && held > 0 {
             return Ok(());
@@ -265,8 +282,11 @@ impl Reservation {
         Ok(())
     }
 
-    /// Waits for what comes of a body, unless others need its memory.
-    async fn unless_needed<T>(&self, coming: impl Future<Output = T>) -> Result<T, NothingLeft> {
+    /// Waits for what comes of a body, unless others need its memory. One that does not keep coming goes before all others.
+    async fn unless_needed<T>(
+        &mut self,
+        coming: impl Future<Output = T>,
+    ) -> Result<T, NothingLeft> {
         let account = self.taken.account();
         if account.has_to_close() {
             return Err(NothingLeft);
@@ -276,12 +296,29 @@ impl Reservation {
             return Ok(come);
         }
         // In a box, so that requests whose bodies are there have no room for it.
-        let waiting = Box::pin(account.asked_to_close().run_until_cancelled(coming));
-        waiting.await.ok_or(NothingLeft)
+        let (stopwatch, patience) = (Stopwatch::begin(), self.patience);
+        let late = async {
+            tokio::time::sleep(patience).await;
+            account.note_late(true);
+            std::future::pending::<()>().await;
+        };
+        let waiting = Box::pin(async {
+            tokio::select! {
+                come = account.asked_to_close().run_until_cancelled(coming) => come,
+                () = late => None,
+            }
+        });
+        let come = waiting.await;
+        account.note_late(false);
+        self.patience = self.patience.saturating_sub(stopwatch.took());
+        come.ok_or(NothingLeft)
     }
 
     /// Waits for what comes of the body of a publish request, unless others need its memory.
-    pub(super) async fn coming<T>(&self, coming: impl Future<Output = T>) -> Result<T, ApiError> {
+    pub(super) async fn coming<T>(
+        &mut self,
+        coming: impl Future<Output = T>,
+    ) -> Result<T, ApiError> {
         let come = self.unless_needed(coming).await;
         come.map_err(|NothingLeft| too_many())
     }
@@ -310,8 +347,6 @@ struct HeldBody {
     reservation: Reservation,
     /// The memory of strangers, until the body is first asked for: a client with a key has shown it by then.
     strangers: Option<Room>,
-    /// Bytes that have come.
-    read: usize,
     /// Bytes that it has at most, as far as they are announced.
     most: usize,
     /// Short pieces that are passed on together.
@@ -349,8 +384,8 @@ impl HeldBody {
             let is_last = piece.is_none();
             let data = piece.and_then(|piece| piece.into_data().ok()); // nobody reads trailers
             let data = data.unwrap_or_default();
-            self.read += data.len();
-            let covered = self.reservation.wait_for(self.read, self.most).await;
+            let read = self.reservation.read + data.len();
+            let covered = self.reservation.wait_for(read, self.most).await;
             covered.map_err(too_much)?;
             if is_last {
                 self.rest = None;
@@ -594,13 +629,42 @@ mod tests {
         let mut other = room.nothing(client(1, "203.0.113.1"));
         let now = Timestamp::from_ms(1);
         assert!(other.cover(0, 1, now).await.is_err(), "they stay");
-        for reservation in silent {
+        for mut reservation in silent {
             tokio::spawn(async move {
                 let ended = reservation.coming(std::future::pending::<()>()).await;
                 assert!(ended.is_err());
             });
         }
         assert!(other.cover(0, 1, now).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_that_stop_coming_end_for_one_that_comes_though_all_are_small() {
+        let room = Room::of_at_most(64);
+        let ended = Arc::new(AtomicUsize::new(0));
+        for number in 1..=32 {
+            let publisher = client(1, &format!("192.0.2.{number}"));
+            let mut body = room.take(publisher, 1).expect("room");
+            let ended = Arc::clone(&ended);
+            tokio::spawn(async move {
+                assert!(body.coming(std::future::pending::<()>()).await.is_err());
+                ended.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        tokio::time::sleep(PATIENCE * 2).await;
+        let mut other = room.nothing(client(1, "203.0.113.1"));
+        let begun = tokio::time::Instant::now();
+        assert!(other.cover(8, 8, Timestamp::from_ms(1)).await.is_ok());
+        assert!(
+            begun.elapsed() < MEMORY_CHECK,
+            "it does not wait for their end"
+        );
+        tokio::time::sleep(MEMORY_CHECK).await;
+        assert_eq!(
+            ended.load(Ordering::Relaxed),
+            16,
+            "twice as much, of its topic's share"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -636,7 +700,6 @@ mod tests {
                 publisher: topic(2),
                 reservation: room.nothing(topic(2)),
                 strangers: None,
-                read: 0,
                 most: 20,
                 joined: BytesMut::new(),
                 rest: Some(Body::from(vec![b' '; 20])),

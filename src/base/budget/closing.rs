@@ -65,7 +65,7 @@ impl BudgetState {
     /// They leave for whoever has shown a key, and for whoever keeps little: otherwise strangers who are all alike, each from an
     /// address of its own, would keep everybody else out.
     pub(super) fn take_of_strangers(&self, asking: &AccountState, bytes: usize) -> bool {
-        if self.is_passing || !asking.goes_before_strangers(bytes) {
+        if !asking.goes_before_strangers(bytes) {
             return false;
         }
         let mut going = self.going.lock().unwrap();
@@ -124,7 +124,10 @@ impl BudgetState {
         let others = first
             .into_iter()
             .filter(|each| !std::ptr::eq(&**each, asking));
-        let others = others.filter(|each| each.is_strangers());
+        let others = others.filter(|each| match self.is_passing {
+            true => each.is_late() && each.taken() > 0,
+            false => each.is_strangers(),
+        });
         others.max_by_key(|each| each.taken_by_group())
     }
 
@@ -303,6 +306,10 @@ impl AccountState {
         self.stays.load(Ordering::Relaxed)
     }
 
+    fn is_late(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed)
+    }
+
     fn is_passing(&self) -> bool {
         self.total.is_passing
     }
@@ -310,8 +317,12 @@ impl AccountState {
     /// Returns whether strangers leave for it where it wants `bytes`: not if all that they keep would not do.
     fn goes_before_strangers(&self, bytes: usize) -> bool {
         let little = LITTLE_BYTES.min(self.total.bytes_max / LITTLE_PART);
-        let is_first = self.is_known() || self.own().saturating_add(bytes) <= little;
-        let can_leave = self.total.of_strangers.load(Ordering::Relaxed);
+        let is_little = self.own().saturating_add(bytes) <= little;
+        let is_first = self.is_known() || self.is_passing() || is_little;
+        let can_leave = match self.is_passing() {
+            true => LEAVING_BYTES_MAX,
+            false => self.total.of_strangers.load(Ordering::Relaxed),
+        };
         let can_leave = can_leave.min(LEAVING_BYTES_MAX);
         let all = self.total.taken.load(Ordering::Relaxed);
         is_first && self.share_allows(all.saturating_sub(can_leave), bytes)

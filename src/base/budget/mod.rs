@@ -38,7 +38,8 @@ struct BudgetState {
     of_strangers: AtomicUsize,
     /// Accounts that can be closed to make room.
     closable: Mutex<Vec<Weak<AccountState>>>,
-    /// Those of them whose clients had shown no key when they were last looked at, in the order in which they came.
+    /// Those of them that may go before the others, as they were last looked at, in the order in which they came: those whose clients
+    /// have shown no key or, if everything is soon gone, all.
     strangers: Mutex<VecDeque<Weak<AccountState>>>,
     going: Mutex<Going>,
     patience: Duration,
@@ -110,6 +111,8 @@ struct AccountState {
     is_known: AtomicBool,
     /// The groups of the key that its client has shown first.
     of_key: OnceLock<GroupOfKey>,
+    /// True while what it waits for does not come as fast as it has to.
+    is_late: AtomicBool,
     /// True once it does not close any more when it is asked to.
     stays: AtomicBool,
     /// Made when somebody first asks for it: most accounts are those of single requests, which never close.
@@ -206,6 +209,7 @@ impl Budget {
             as_stranger: AtomicUsize::new(0),
             is_known: AtomicBool::new(false),
             of_key: OnceLock::new(),
+            is_late: AtomicBool::new(false),
             stays: AtomicBool::new(false),
             close: OnceLock::new(),
         }))
@@ -543,6 +547,12 @@ impl MemoryAccount {
     pub fn ask_for_a_place(&self) -> bool {
         let account = &self.0;
         account.total.let_stranger_go(account) || account.total.make_room(account, 0)
+    }
+
+    /// Notes whether what it waits for comes slower than it has to. Where everything is soon gone, those that are late go before all
+    /// others, however little they keep.
+    pub fn note_late(&self, is_late: bool) {
+        self.0.is_late.store(is_late, Ordering::Relaxed);
     }
 
     /// Notes that it cannot be asked to close any more.
