@@ -201,13 +201,15 @@ fn time_to_live(text: &str) -> Option<Duration> {
         return Duration::try_from_secs_f64(seconds).ok();
     }
     let (days, clock) = match text.split_once('.').filter(|(days, _)| !days.contains(':')) {
-        Some((days, clock)) => (days.parse().ok()?, clock),
+        Some((days, clock)) => (days.parse::<u64>().ok()?, clock),
         None => (0, text),
     };
     let mut parts = clock.split(':');
     let (hours, minutes): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     let seconds: f64 = parts.next()?.parse().ok()?;
-    let whole = Duration::from_secs(((days * 24_u64 + hours) * 60 + minutes) * 60);
+    let hours = days.checked_mul(24)?.checked_add(hours)?;
+    let minutes = hours.checked_mul(60)?.checked_add(minutes)?;
+    let whole = Duration::from_secs(minutes.checked_mul(60)?);
     let is_whole = parts.next().is_none();
     whole
         .checked_add(Duration::try_from_secs_f64(seconds).ok()?)
@@ -426,5 +428,12 @@ mod tests {
         );
         assert_eq!(time_to_live("00:05:00"), Some(Duration::from_secs(300)));
         assert_eq!(time_to_live("1:2:3:4"), None);
+        for too_long in [
+            "00:307445734561825861:00",
+            "18446744073709551615.00:00:00",
+            "18446744073709551615:00:00",
+        ] {
+            assert_eq!(time_to_live(too_long), None, "{too_long}");
+        }
     }
 }
