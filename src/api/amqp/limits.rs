@@ -158,6 +158,9 @@ pub(super) const WRITE_DEADLINE: Duration = Duration::from_secs(60);
 /// the moment do not answer, and the database can be closed only when their connections have ended.
 pub const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
+/// How long that may take where others need what the connection keeps: they wait for it.
+pub(super) const HURRIED_CLOSE_DEADLINE: Duration = Duration::from_millis(200);
+
 /// Transactions of a connection that were not discharged. Clients have one after the other on each coordinator link.
 pub(super) const TRANSACTIONS_MAX: usize = 64;
 

@@ -20,11 +20,11 @@ use crate::api::amqp::container::{
 };
 use crate::api::amqp::event::{Decision, Delivery, Event, LinkId, PartOfTransaction};
 use crate::api::amqp::limits::{
-    CLOSE_DEADLINE, CONNECTION_BYTES, COORDINATOR_BYTES_MAX, DELIVERY_BYTES, ENDING_TASKS_MAX,
-    EXPIRY_LOOK, LINK_TASK_BYTES, LINKS_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX, READ_BYTES_MAX,
-    READ_BYTES_MIN, REQUEST_BYTES_MAX, REQUESTS_AT_ONCE_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX,
-    TASK_BYTES, TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, TOLD_WITHIN,
-    WAITING_REQUEST_BYTES, WRITE_DEADLINE,
+    CONNECTION_BYTES, COORDINATOR_BYTES_MAX, DELIVERY_BYTES, ENDING_TASKS_MAX, EXPIRY_LOOK,
+    LINK_TASK_BYTES, LINKS_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX, READ_BYTES_MAX, READ_BYTES_MIN,
+    REQUEST_BYTES_MAX, REQUESTS_AT_ONCE_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX, TASK_BYTES,
+    TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, TOLD_WITHIN, WAITING_REQUEST_BYTES,
+    WRITE_DEADLINE,
 };
 use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::receipt::Unwritten;
@@ -312,7 +312,7 @@ impl Shell<'_> {
                     let problem = "others need the memory that is kept for this connection";
                     let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
                     self.held.clear();
-                    self.connection.close(error, self.now());
+                    self.connection.close_for_others(error, self.now());
                 }
                 () = self.server.stop.cancelled(), if !is_stopping => {
                     is_stopping = true;
@@ -321,7 +321,7 @@ impl Shell<'_> {
                 }
             }
         }
-        tokio::time::timeout(CLOSE_DEADLINE, writer.shutdown()).await??;
+        tokio::time::timeout(self.connection.close_within(), writer.shutdown()).await??;
         Ok(())
     }
 

@@ -573,6 +573,17 @@ async fn whoever_takes_nothing_is_gone_soon_after_it_was_closed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stranger_whose_place_others_need_is_cut_off_at_once() {
+    let mut client = Client::connected(1 << 20).await;
+    let newcomer = client.memory.enter(None, 0).expect("memory");
+    assert!(newcomer.account().ask_for_a_place());
+    let mut rest = Vec::new();
+    client.stream.read_to_end(&mut rest).await.expect("an end");
+    assert!(rest.is_empty(), "it is not waited for");
+    client.serving.await.expect("an end");
+}
+
+#[tokio::test(start_paused = true)]
 async fn messages_that_were_not_written_are_handed_out_again() {
     let tokens = tokens(200);
     let mut client = removing(&tokens).await;
