@@ -185,10 +185,12 @@ impl Memory {
         account
     }
 
-    /// Returns the account of a request that a proxy passes on for a client.
+    /// Returns the account of a request that a proxy passes on for a client. It closes by itself: the connection is that of others,
+    /// too.
     pub fn requests(&self, client: IpAddr) -> MemoryAccount {
         let group = self.0.addresses.of(client_of(client));
-        self.0.strangers.account([Some(group), None], usize::MAX)
+        let strangers = &self.0.strangers;
+        strangers.closable_account([Some(group), None], usize::MAX)
     }
 
     /// The account of a connection whose client has shown a key.

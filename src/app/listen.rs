@@ -419,12 +419,10 @@ pub(super) fn answered(
             request.extensions_mut().insert(ByTrustedProxy);
         }
         let client = proxies.client(address.ip(), request.headers());
-        let taken = match &client {
-            Ok(client) if is_by_proxy => {
-                RequestMemory::take(&memory.requests(*client), request_bytes(&request))
-            }
-            Ok(_) | Err(_) => RequestMemory::take(&shared.account, request_bytes(&request)),
-        };
+        let of_proxy = client.as_ref().ok().filter(|_| is_by_proxy);
+        let of_proxy = of_proxy.map(|client| memory.requests(*client));
+        let account = of_proxy.as_ref().unwrap_or(&shared.account);
+        let taken = RequestMemory::take(account, request_bytes(&request));
         if taken.is_ok() || is_by_proxy {
             shared.note_room(); // clients of a proxy share its connections
         }
@@ -437,7 +435,7 @@ pub(super) fn answered(
                 let progress = Arc::clone(&shared.progress);
                 let answer = answer(prepared(request, client, Arc::clone(&progress)));
                 Either::Right(async move {
-                    let answered = answer.await;
+                    let answered = unless_needed(answer, of_proxy.as_ref(), version).await;
                     if version < Version::HTTP_2 && progress.has_left_body() {
                         // The connection looks first whether the rest has come. If it has not, it closes, and the answer says so.
                         tokio::task::yield_now().await;
@@ -453,6 +451,21 @@ pub(super) fn answered(
         };
         answered.map(Ok)
     })
+}
+
+/// Returns the answer to a request that has an account of its own, or to any other. If others need what it keeps before it is answered,
+/// it is not carried on, as if its client had hung up.
+async fn unless_needed(
+    answer: BoxFuture<'static, Response<axum::body::Body>>,
+    account: Option<&MemoryAccount>,
+    version: Version,
+) -> Response<axum::body::Body> {
+    let Some(account) = account else {
+        return answer.await;
+    };
+    let answered = account.asked_to_close().run_until_cancelled(answer).await;
+    account.stay();
+    answered.unwrap_or_else(|| overloaded(version))
 }
 
 /// Returns the bytes that a request counts for: with all of its head that goes beyond a usual one.

@@ -11,8 +11,8 @@ use crate::api::amqp::event::{Event, LinkId};
 use crate::api::amqp::frames::Frames;
 use crate::api::amqp::limits::{
     CLOSE_DEADLINE, FRAME_BYTES_MAX, FRAME_BYTES_MIN, FRAME_STEPS, FRAME_STEPS_MAX,
-    HANDSHAKE_DEADLINE, HURRIED_CLOSE_DEADLINE, IDLE_TIMEOUT, IDLE_TIMEOUT_MIN, MESSAGE_BYTES,
-    OUTPUT_BYTES_MAX, READ_BYTES_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
+    HANDSHAKE_DEADLINE, IDLE_TIMEOUT, IDLE_TIMEOUT_MIN, MESSAGE_BYTES, OUTPUT_BYTES_MAX,
+    READ_BYTES_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
 };
 use crate::api::amqp::receipt::Receipt;
 use crate::api::amqp::session::{Acceptance, Fault, Handout, Session, nothing_left};
@@ -82,7 +82,7 @@ pub(super) struct Connection {
     /// When we closed it, if we did.
     closing_at: Option<Timestamp>,
     /// How long the end may take then.
-    close_within: Duration,
+    closing_takes: Duration,
     /// How often the peer wants to hear something.
     heartbeat: Option<Duration>,
     /// The peer looks for a missing entity in the answer to its token.
@@ -109,7 +109,7 @@ impl Connection {
             received_at: now,
             sent_at: now,
             closing_at: None,
-            close_within: CLOSE_DEADLINE,
+            closing_takes: CLOSE_DEADLINE,
             heartbeat: None,
             reads_missing_from_tokens: false,
         }
@@ -238,12 +238,12 @@ impl Connection {
 
     /// Returns by when the peer has to take what is left and to answer, once we have closed the connection.
     pub(super) fn close_by(&self) -> Option<Timestamp> {
-        Some(self.closing_at? + self.close_within)
+        Some(self.closing_at? + self.closing_takes)
     }
 
     /// How long the peer has to take what is left once the connection is closed, and as long again to let its stream be closed.
-    pub(super) fn close_within(&self) -> Duration {
-        self.close_within
+    pub(super) fn closing_takes(&self) -> Duration {
+        self.closing_takes
     }
 
     /// When `tick` is due.
@@ -422,9 +422,9 @@ impl Connection {
         });
     }
 
-    /// Closes the connection for the reason `error`, since others need what it keeps.
-    pub(super) fn close_for_others(&mut self, error: AmqpError, now: Timestamp) {
-        self.close_within = HURRIED_CLOSE_DEADLINE;
+    /// Closes the connection for the reason `error`, and gives the peer so long for it.
+    pub(super) fn close_within(&mut self, within: Duration, error: AmqpError, now: Timestamp) {
+        self.closing_takes = within;
         self.close(error, now);
     }
 

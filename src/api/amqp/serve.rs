@@ -21,10 +21,10 @@ use crate::api::amqp::container::{
 use crate::api::amqp::event::{Decision, Delivery, Event, LinkId, PartOfTransaction};
 use crate::api::amqp::limits::{
     CONNECTION_BYTES, COORDINATOR_BYTES_MAX, DELIVERY_BYTES, ENDING_TASKS_MAX, EXPIRY_LOOK,
-    LINK_TASK_BYTES, LINKS_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX, READ_BYTES_MAX, READ_BYTES_MIN,
-    REQUEST_BYTES_MAX, REQUESTS_AT_ONCE_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX, TASK_BYTES,
-    TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, TOLD_WITHIN, WAITING_REQUEST_BYTES,
-    WRITE_DEADLINE,
+    HURRIED_CLOSE_DEADLINE, LINK_TASK_BYTES, LINKS_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX,
+    READ_BYTES_MAX, READ_BYTES_MIN, REQUEST_BYTES_MAX, REQUESTS_AT_ONCE_MAX,
+    STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX, TASK_BYTES, TOKEN_BYTES_MAX, TOKEN_DEADLINE,
+    TOKEN_LINKS_MAX, TOLD_WITHIN, WAITING_REQUEST_BYTES, WRITE_DEADLINE,
 };
 use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::receipt::Unwritten;
@@ -304,15 +304,15 @@ impl Shell<'_> {
                 () = tokio::time::sleep(deadline) => self.tick(is_writing)?,
                 () = asked_to_close.cancelled(), if !is_stopping => {
                     is_stopping = true;
-                    // Others have what a stranger keeps from now on.
-                    let is_late = is_writing && self.now() >= self.written_at + TOLD_WITHIN;
-                    if !self.is_known || is_late {
+                    if is_writing && self.now() >= self.written_at + TOLD_WITHIN {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
                     let problem = "others need the memory that is kept for this connection";
                     let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
                     self.held.clear();
-                    self.connection.close_for_others(error, self.now());
+                    // Others have what a stranger keeps from now on.
+                    let within = if self.is_known { HURRIED_CLOSE_DEADLINE } else { Duration::ZERO };
+                    self.connection.close_within(within, error, self.now());
                 }
                 () = self.server.stop.cancelled(), if !is_stopping => {
                     is_stopping = true;
@@ -321,7 +321,7 @@ impl Shell<'_> {
                 }
             }
         }
-        tokio::time::timeout(self.connection.close_within(), writer.shutdown()).await??;
+        tokio::time::timeout(self.connection.closing_takes(), writer.shutdown()).await??;
         Ok(())
     }
 

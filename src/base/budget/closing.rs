@@ -225,9 +225,10 @@ impl Largest {
             .into_iter()
             .map(|(id, each)| (id, Arc::downgrade(each)));
         Self {
-            stranger: strangers.max_by_key(size).map(Arc::downgrade),
+            // Of those that are alike the first one: who has just come has not had the time to show a key.
+            stranger: strangers.rev().max_by_key(size).map(Arc::downgrade),
             with_key: with_key.max_by_key(size_with_key).map(Arc::downgrade),
-            of_all: accounts.iter().max_by_key(size).map(Arc::downgrade),
+            of_all: accounts.iter().rev().max_by_key(size).map(Arc::downgrade),
             beside: beside.collect(),
         }
     }
