@@ -87,10 +87,14 @@ pub fn to_event(message: Encoded, new_id: impl FnOnce() -> String) -> Result<Eve
     })
 }
 
-/// Whether an event is a message, and not one that was published as an event.
+/// Returns whether an event is a message, and not one that was published as an event. A publisher can send all that stands in one but
+/// for its source: CloudEvents need one, and events of other schemas have no binary data.
 pub fn is_message(event: &Event) -> bool {
     let is_type = |each: &Attribute| each.name == DATA_CONTENT_TYPE && each.value == CONTENT_TYPE;
-    matches!(event.data, EventData::Binary(_)) && event.attributes.iter().any(is_type)
+    event.source.is_none()
+        && event.event_type == EVENT_TYPE
+        && matches!(event.data, EventData::Binary(_))
+        && event.attributes.iter().any(is_type)
 }
 
 /// The message that an event is; `None` for one that was published as an event.
@@ -357,7 +361,9 @@ pub(super) fn ascii(value: &Json) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Entropy;
     use crate::model::limits::SESSION_ID_MAX;
+    use crate::model::topic::InputSchema;
     use crate::wire::amqp::message::encoded;
     use crate::wire::amqp::value::get;
 
@@ -378,6 +384,20 @@ mod tests {
         properties: &[],
         set: &[],
     };
+
+    #[test]
+    fn what_was_published_as_an_event_is_no_message() {
+        let message = Encoded::of(&Properties::default(), Map::new(), "a".into());
+        let message = to_event(message, || "id".to_owned()).expect("an event");
+        assert!(is_message(&message) && of_event(&message).is_some());
+        let forged = r#"{"specversion":"1.0","id":"i","source":"/s","type":"Microsoft.ServiceBus.Message","datacontenttype":"application/vnd.microsoft.servicebus.amqp-message","data_base64":"AFN3cwAAAGE="}"#;
+        let schema = InputSchema::CloudEventSchemaV1_0;
+        let now = Timestamp::from_ms(0);
+        let forged = wire::decode_one(&schema, "/t", forged, now, &Entropy::seeded(1));
+        let forged = forged.expect("an event");
+        assert_eq!(forged.attributes, message.attributes);
+        assert!(!is_message(&forged) && of_event(&forged).is_none());
+    }
 
     #[test]
     fn a_message_has_its_headers() {
