@@ -38,7 +38,7 @@ impl<'a> Described<'a> {
     }
 
     /// Returns whether all clients can read a described value: if it is of one of these types, it has to be one.
-    pub(super) fn is_readable(described: &(Value, Value)) -> bool {
+    pub(super) fn is_readable(described: &'a (Value, Value)) -> bool {
         let kind = described.0.as_text();
         match Self::of(described) {
             Some(Self::Uri(uri)) => Url::parse(uri).is_ok(),
