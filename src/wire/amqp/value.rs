@@ -64,7 +64,6 @@ pub struct ElementType(pub(super) u8);
 
 impl ElementType {
     pub const LONG: Self = Self(0x81);
-    const NULL: Self = Self(0x40);
     pub const TIMESTAMP: Self = Self(0x83);
     pub const UUID: Self = Self(0x98);
     pub const STRING: Self = Self(0xb1);
