@@ -160,9 +160,14 @@ impl Message {
 
     /// The message in the form in which all clients can read it; rejects what they cannot.
     pub fn as_sent(self) -> Result<Self, DecodeError> {
+        let body = sent::body(self.body)?;
+        Self { body, ..self }.with_sent_head()
+    }
+
+    /// The message with all that stands around its body in the form in which all clients can read it; rejects what they cannot.
+    pub fn with_sent_head(self) -> Result<Self, DecodeError> {
         self.header()?;
         let message = Self {
-            body: sent::body(self.body)?,
             delivery_annotations: sent::annotations(
                 "delivery-annotations",
                 DELIVERY_ANNOTATIONS,

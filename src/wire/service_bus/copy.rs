@@ -71,8 +71,7 @@ impl SentMessage {
             set_system(&mut parts, *property, value.as_ref());
         }
         let copy = self.message.with_parts(&parts);
-        copy.check_head()?;
-        to_event(copy, new_id)
+        to_event(copy.with_sent_head()?, new_id)
     }
 
     /// Returns the steps that each copy takes.
@@ -423,6 +422,27 @@ mod tests {
         let copy = of_event(&copy.expect("an event")).expect("a message");
         let body = String::from_utf8_lossy(copy.body()).into_owned();
         assert!(body.contains("\"n\":7"), "{body}");
+    }
+
+    #[test]
+    fn a_copy_is_one_that_could_be_sent() {
+        let rule = RuleName::default_rule();
+        let of = |property, value| Changes {
+            system: vec![(property, Some(value))],
+            ..Changes::default()
+        };
+        let long = PropertyValue::Text("x".repeat(129));
+        for property in [
+            SystemProperty::MessageId,
+            SystemProperty::SessionId,
+            SystemProperty::PartitionKey,
+        ] {
+            let copy = sent().copy(&of(property, long.clone()), &rule, String::new);
+            assert!(copy.is_err(), "{property:?}");
+        }
+        let late = PropertyValue::Timestamp(Timestamp::from_ms(i64::MAX).into());
+        let changes = of(SystemProperty::ScheduledEnqueueTimeUtc, late);
+        assert!(sent().copy(&changes, &rule, String::new).is_err());
     }
 
     #[test]
