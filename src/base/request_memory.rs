@@ -54,6 +54,11 @@ impl RequestMemory {
         Ok(Self(Arc::new(KeptForRequest { own, answer, body })))
     }
 
+    /// The account that it counts for: that of its connection, unless a proxy passes it on.
+    pub fn account(&self) -> &MemoryAccount {
+        self.0.own.account()
+    }
+
     /// Notes that its body counts for this account.
     pub fn note_body(&self, account: &MemoryAccount) {
         self.0.body.get_or_init(|| account.clone());

@@ -41,7 +41,7 @@ use crate::api::amqp::transactions::{
 };
 use crate::api::authority::Authority;
 use crate::api::memory::Memory;
-use crate::base::budget::{NothingLeft, TakenBytes};
+use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::base::seldom::SeldomLine;
 use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::audit::Actor;
@@ -78,12 +78,29 @@ pub struct Server {
     pub early_ends: Arc<SeldomLine>,
 }
 
-/// Serves the connection of `client` to its end, and the tasks of its links to theirs. `own` is what the connection counts
-/// for already.
-pub async fn serve<S>(stream: S, client: IpAddr, server: &Server, own: TakenBytes)
-where
+/// What a connection counts for already.
+pub struct ConnectionMemory {
+    pub own: TakenBytes,
+    /// The account of HTTP over which a WebSocket was opened. What is left there counts for the key that is shown over the WebSocket.
+    pub http: Option<MemoryAccount>,
+}
+
+impl From<TakenBytes> for ConnectionMemory {
+    fn from(own: TakenBytes) -> Self {
+        Self { own, http: None }
+    }
+}
+
+/// Serves the connection of `client` to its end, and the tasks of its links to theirs.
+pub async fn serve<S>(
+    stream: S,
+    client: IpAddr,
+    server: &Server,
+    memory: impl Into<ConnectionMemory>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
+    let ConnectionMemory { own, http } = memory.into();
     let (commands, queue) = mpsc::unbounded_channel();
     let now = server.clock.now();
     let account = own.account().clone();
@@ -96,6 +113,7 @@ where
         container: (server.container)(client),
         is_known: false,
         own,
+        http,
         output: account.nothing(),
         claims_kept: account.nothing(),
         settled_locks: Arc::new(SettledLocks::new(&account)),
@@ -142,6 +160,8 @@ struct Shell<'a> {
     is_known: bool,
     /// The bytes that the stream counts for.
     own: TakenBytes,
+    /// See [`ConnectionMemory`].
+    http: Option<MemoryAccount>,
     /// The bytes that the output counts for.
     output: TakenBytes,
     /// The bytes that the claims count for.
@@ -368,6 +388,9 @@ impl Shell<'_> {
         let room = account.take(self.connection.account().taken());
         drop(room.map_err(|NothingLeft| nothing_left("another connection"))?);
         self.is_known = true;
+        if let Some(http) = &self.http {
+            http.note_key(|| by.shown_key());
+        }
         self.connection.move_to(&account);
         for kept in [&mut self.own, &mut self.output, &mut self.claims_kept] {
             kept.move_to(&account);

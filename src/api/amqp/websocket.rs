@@ -19,8 +19,9 @@ use base64::engine::general_purpose::STANDARD;
 use hyper_util::rt::TokioIo;
 
 use crate::api::amqp::websocket_stream::WebSocketStream;
-use crate::api::amqp::{Server, serve};
+use crate::api::amqp::{ConnectionMemory, Server, serve};
 use crate::api::error::ApiError;
+use crate::base::request_memory::RequestMemory;
 
 /// The path, as Service Bus has it.
 const PATH: &str = "/$servicebus/websocket";
@@ -70,12 +71,15 @@ async fn upgrade(
         let problem = "There is no memory left for another connection; try again in a moment.";
         ApiError::unavailable(problem)
     })?;
+    let of_request = request.extensions().get::<RequestMemory>();
+    let http = of_request.map(|memory| memory.account().clone());
     let upgraded = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         match upgraded.await {
             Ok(upgraded) => {
                 let stream = WebSocketStream::new(TokioIo::new(upgraded));
-                serve(stream, client.ip(), &server, own).await;
+                let memory = ConnectionMemory { own, http };
+                serve(stream, client.ip(), &server, memory).await;
             }
             Err(cause) => tracing::debug!(%cause, "a WebSocket could not be opened"),
         }

@@ -24,12 +24,13 @@ use super::super::limits::{
 use super::*;
 use crate::api::amqp::entities::{signature, unproven};
 use crate::api::amqp::{
-    Container, IncomingLink, KnownEntity, OutgoingLink, OutgoingMessage, ReceiverRequest, Server,
-    Storing, Transaction, TransactionSend, serve,
+    ConnectionMemory, Container, IncomingLink, KnownEntity, OutgoingLink, OutgoingMessage,
+    ReceiverRequest, Server, Storing, Transaction, TransactionSend, serve,
 };
 use crate::api::authority::{Authority, AuthorityScope, Grant, ShownSignature};
 use crate::api::memory::Memory;
 use crate::base::Clock;
+use crate::base::budget::MemoryAccount;
 use crate::base::seldom::SeldomLine;
 use crate::model::access::Secret;
 use crate::model::audit::Actor;
@@ -343,6 +344,8 @@ pub(super) struct Client {
     access: watch::Sender<u64>,
     stop: CancellationToken,
     memory: Memory,
+    /// The account of HTTP, as of a WebSocket.
+    http: MemoryAccount,
 }
 
 impl Client {
@@ -363,8 +366,12 @@ impl Client {
     ) -> Self {
         let (stream, theirs) = tokio::io::duplex(pipe_bytes);
         let (memory, stop) = (server.memory.clone(), server.stop.clone());
-        let own = memory.enter(Some(CLIENT), 0).expect("memory");
-        let serving = tokio::spawn(async move { serve(theirs, CLIENT, &server, own).await });
+        let http = memory.connection(Some(CLIENT));
+        let kept = ConnectionMemory {
+            own: memory.enter(Some(CLIENT), 0).expect("memory"),
+            http: Some(http.clone()),
+        };
+        let serving = tokio::spawn(async move { serve(theirs, CLIENT, &server, kept).await });
         let mut client = Self {
             stream,
             input: BytesMut::new(),
@@ -373,6 +380,7 @@ impl Client {
             access,
             stop,
             memory,
+            http,
         };
         let mut bytes = Protocol::Amqp.header().to_vec();
         frame(&mut bytes, 0, open);
@@ -962,6 +970,16 @@ async fn a_stranger_is_told_that_others_need_its_memory_and_not_waited_for() {
     assert_eq!(error.condition, RESOURCE_LIMIT_EXCEEDED);
     assert_eq!(client.next().await, None, "it has not answered");
     client.serving.await.expect("served");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_http_keeps_for_a_websocket_counts_for_the_key_that_is_shown_over_it() {
+    let mut client = Client::connected(1 << 20).await;
+    assert!(!client.http.is_known());
+    client
+        .show_token("listen", NOW + Duration::from_secs(600))
+        .await;
+    assert!(client.http.is_known());
 }
 
 #[tokio::test(start_paused = true)]
