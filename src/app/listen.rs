@@ -168,18 +168,19 @@ pub(super) struct ConnectionLimits {
     pub(super) memory: Memory,
 }
 
-/// Takes a place for a connection. Where none is free, others are asked to close, as they are for memory: a silent connection keeps
-/// nobody from being accepted. Returns none if no other has to close for this one, or none has closed in time.
+/// Takes a place for a connection. Where none is free, strangers are asked to close: a silent connection keeps nobody from being
+/// accepted, and nobody who has shown a key goes for it. Returns none if no place gets free in time.
 async fn place(overall: &Connections, own: &MemoryAccount) -> Option<ConnectionSlot> {
-    let asked = async {
-        while own.ask_for_a_place() {
+    let asking = async {
+        loop {
+            own.ask_for_a_place();
             tokio::time::sleep(PLACE_CHECK).await;
         }
     };
     tokio::select! {
         biased; // nobody is asked where a place is free
         slot = overall.enter() => Some(slot),
-        () = asked => None,
+        () = asking => None,
         () = tokio::time::sleep(PLACE_WAIT) => None,
     }
 }

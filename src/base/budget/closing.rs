@@ -281,8 +281,14 @@ impl Largest {
     /// group has more than `asking` and the groups of that: many small ones keep as much as a large one.
     fn goes_for(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
         let find = |which: Option<&Weak<AccountState>>| which.and_then(Weak::upgrade);
+        let is_known = asking.is_known();
+        // An account with half of everything would get no more if all others were gone.
+        let would_get_it = asking.share_allows(asking.own(), bytes);
+        if !is_known && !would_get_it {
+            return None;
+        }
         let of_strangers = asking.total.of_strangers.load(Ordering::Relaxed);
-        let most = of_strangers.max(asking.taken_for_key());
+        let most = of_strangers.max(asking.own());
         let most = most.saturating_add(bytes);
         let has_more =
             |each: &Arc<AccountState>| asking.is_little_beside(most, each.taken_for_key());
@@ -290,14 +296,11 @@ impl Largest {
         if with_key.is_some() {
             return with_key;
         }
-        let is_known = asking.is_known();
-        // An account with half of everything would get no more if all others were gone.
-        let is_strangers_turn = !is_known || asking.share_allows(asking.own(), bytes);
-        let stranger = find(self.stranger.as_ref()).filter(|_| is_strangers_turn);
+        let stranger = find(self.stranger.as_ref()).filter(|_| would_get_it);
         let largest = stranger.or_else(|| find(self.of_all.as_ref()))?;
         let goes = (largest.taken() > asking.taken() && !asking.is_passing())
             || asking.is_little_beside(asking.own(), largest.taken_by_group())
-            || (is_known && is_strangers_turn && largest.is_strangers());
+            || (is_known && would_get_it && largest.is_strangers());
         goes.then_some(largest)
     }
 }

@@ -542,11 +542,9 @@ impl MemoryAccount {
         }
     }
 
-    /// Asks another account to close, as it is asked for memory, where there is no place for the connection of this one. Returns
-    /// whether one closes.
+    /// Asks a stranger to close where there is no place for the connection of this account. Returns whether one closes.
     pub fn ask_for_a_place(&self) -> bool {
-        let account = &self.0;
-        account.total.let_stranger_go(account) || account.total.make_room(account, 0)
+        self.0.total.let_stranger_go(&self.0)
     }
 
     /// Notes whether what it waits for comes slower than it has to. Where everything is soon gone, those that are late go before all

@@ -146,7 +146,7 @@ fn small_ones_go_whose_group_keeps_more() {
         let small: Vec<_> = many.iter().map(|each| each.take(3)).collect();
         let asking = account("asking");
         let kept = asking.take(7).expect("room");
-        assert!(asking.take(90).is_err());
+        assert!(asking.take(85).is_err());
         let mut asked = many.iter().map(MemoryAccount::asked_to_close);
         assert_eq!(asked.any(CancellationToken::is_cancelled), goes);
         drop((small, kept));
@@ -329,6 +329,22 @@ fn what_is_kept_for_one_key_goes_if_strangers_have_less() {
         assert_eq!(asked.count() == 1, goes, "{of_stranger}");
         drop((taken, strangers, rest));
     }
+}
+
+#[test]
+fn whoever_has_its_share_closes_nobody_who_has_shown_a_key() {
+    let budget = Budget::of(100);
+    let groups = MemoryGroups::default();
+    let account =
+        |address: usize| budget.closable_account([Some(groups.of(address)), None], usize::MAX);
+    let known = account(1);
+    known.note_key(|| PresentedKey::alone("key".to_owned()));
+    let _kept = (known.take(20), account(2).take(39));
+    let same = account(2);
+    assert!(same.take(25).is_err());
+    assert!(!known.has_to_close());
+    assert!(!same.ask_for_a_place(), "it is no stranger's place");
+    assert!(!known.has_to_close());
 }
 
 #[test]

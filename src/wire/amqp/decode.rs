@@ -390,19 +390,19 @@ impl Decoder {
         self.leave(&inside)
     }
 
-    /// Checks the content of a map. Python's client reads none with a key that is a list, a map or described, and Go's none with
-    /// one that is a binary.
+    /// Checks the content of a map. Python's client reads none with a key that is a list, a map or described, Go's none with one that
+    /// is a binary, and JavaScript's none with one that it sets its own objects by.
     fn check_pairs(&mut self, count: usize, depth: usize) -> Result<(), DecodeError> {
         if !count.is_multiple_of(2) {
             return Err(DecodeError::OddMap);
         }
         for _ in 0..count / 2 {
             let key = self.peek().ok_or(DecodeError::Truncated)?;
-            if has_inside(key) || matches!(key, 0xa0 | 0xb0) {
+            if has_inside(key) || matches!(key, 0xa0 | 0xb0) || begins_with_proto(&self.bytes) {
                 return Err(DecodeError::WrongKind {
                     of: "a map",
                     field: "each key",
-                    kind: "a simple value, and no binary",
+                    kind: "a simple value, neither a binary nor __proto__",
                 });
             }
             self.check_nested(depth)?;
@@ -499,6 +499,15 @@ fn has_inside(code: u8) -> bool {
     is_compound(code) || matches!(code, 0x00 | 0x45)
 }
 
+/// Returns whether the next value is the text `__proto__`.
+fn begins_with_proto(bytes: &[u8]) -> bool {
+    let text = match bytes {
+        [0xa1 | 0xa3, 9, text @ ..] | [0xb1 | 0xb3, 0, 0, 0, 9, text @ ..] => text,
+        _ => return false,
+    };
+    text.starts_with(PROTO.as_bytes())
+}
+
 /// Returns whether all clients read arrays of values with the constructor `code`. Go's reads none whose elements have no bytes, or
 /// others inside, nor decimals.
 fn is_element_of_all(code: u8) -> bool {
@@ -556,6 +565,9 @@ pub(super) fn unexpected(expected: &'static str, found: impl std::fmt::Debug) ->
     let found = start.0;
     DecodeError::Unexpected { expected, found }
 }
+
+/// The name by which JavaScript's objects have their prototype.
+pub(super) const PROTO: &str = "__proto__";
 
 /// Characters of what was found that a message repeats.
 const FOUND_MAX: usize = 80;

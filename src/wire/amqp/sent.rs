@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 
 use crate::model::limits::{MESSAGE_ID_MAX, SESSION_ID_MAX};
-use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
+use crate::wire::amqp::decode::{DecodeError, Decoder, PROTO, unexpected};
 use crate::wire::amqp::message::{
     APPLICATION_PROPERTIES, DATA, MESSAGE_ANNOTATIONS, PROPERTIES, SEQUENCE, VALUE, annotation,
     content, section,
@@ -211,7 +211,6 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
             return Err(DecodeError::WrongKind { of, field, kind });
         };
         let name = key.as_text().unwrap_or_default();
-        check_name(name)?;
         let known = ANNOTATIONS.into_iter().find(|(each, _)| *each == name);
         let is_read = known.is_some() || name == annotation::DELIVERY_TIME;
         if is_read && value == Value::Null {
@@ -297,7 +296,9 @@ pub(super) fn property(name: &str, value: Value) -> Result<Value, DecodeError> {
         let problem = "must be a simple value, and no map, list or array";
         return Err(wrong_property(name, problem));
     }
-    check_name(name)?;
+    if name == PROTO {
+        return Err(wrong_property(name, "has a name of JavaScript's own"));
+    }
     let value = value.canonical();
     let value = value.map_err(|problem| wrong_property(name, problem))?;
     Ok(under_name(name, value))
@@ -319,14 +320,6 @@ pub(super) fn under_name(name: &str, value: Value) -> Value {
         true => text.chars().map(ascii).collect(),
         false => text,
     })
-}
-
-/// JavaScript's client reads no map in which this name has a moment.
-fn check_name(name: &str) -> Result<(), DecodeError> {
-    match name {
-        "__proto__" => Err(wrong_property(name, "has a name of JavaScript's own")),
-        _ => Ok(()),
-    }
 }
 
 fn wrong_property(name: &str, problem: &'static str) -> DecodeError {

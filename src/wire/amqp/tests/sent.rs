@@ -264,11 +264,11 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
         ),
         (
             with_section(0x74, map("__proto__".into(), Value::Timestamp(1))),
-            "the property \"__proto__\" has a name of JavaScript's own",
+            "each key of a map must be a simple value, neither a binary nor __proto__",
         ),
         (
             with_section(0x72, map(Value::symbol("__proto__"), Value::Null)),
-            "the property \"__proto__\" has a name of JavaScript's own",
+            "each key of a map must be a simple value, neither a binary nor __proto__",
         ),
         (
             with_section(0x72, map(Value::Ulong(1), Value::Null)),
@@ -284,7 +284,11 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
         ),
         (
             hex("00 53 77 c1 05 02 a0 01 61 40"),
-            "each key of a map must be a simple value, and no binary",
+            "each key of a map must be a simple value, neither a binary nor __proto__",
+        ),
+        (
+            hex("00 53 77 c1 0d 02 a1 09 5f5f70726f746f5f5f 40"),
+            "each key of a map must be a simple value, neither a binary nor __proto__",
         ),
         (
             with_section(
@@ -605,6 +609,7 @@ fn what_go_reads_as_a_text_is_one() {
             assert_eq!(own, Ok(vec![(name.into(), kept.into())]));
         }
     }
+    assert!(encoded_changes(&[("__proto__".to_owned(), Value::Null)]).is_err());
     let mut parts = Message::default().parts().expect("none");
     parts.application_properties = vec![("DeadLetterReason".into(), Value::Int(5))];
     let own = Message::default()
