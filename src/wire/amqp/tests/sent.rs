@@ -84,7 +84,7 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
         ),
         (
             with_field(13, Value::Int(1)),
-            "is not expected here; expected at most 13 properties",
+            "Int(1) is not expected here; expected at most 13 properties",
         ),
         (
             with_field(3, empty_list()),
@@ -554,7 +554,7 @@ fn what_some_client_could_not_read_is_written_in_another_form_wherever_it_stands
         ("e0 02 01 43", "e0 06 01 70 00000000"),
         ("e0 02 02 45", "c0 03 02 45 45"),
         (
-            "e0 09 02 00 a3 01 64 54 01 02",
+            "e0 08 02 00 a3 01 64 54 01 02",
             "c0 0d 02 00 a3 01 64 54 01 00 a3 01 64 54 02",
         ),
         // As key, value, descriptor, and behind one.
