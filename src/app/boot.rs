@@ -28,7 +28,7 @@ use crate::app::provisioning::Provisioning;
 use crate::app::running_settings::running_settings;
 use crate::app::telemetry::{self, Log};
 use crate::app::tls::{self, Tls};
-use crate::app::{claim, facts, listen, management_token};
+use crate::app::{claim, facts, listen, management_token, open_files};
 use crate::base::{Clock, Entropy, Live, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::{GroupRoles, People};
@@ -225,7 +225,8 @@ impl Appliance {
                 Ok(())
             }
         };
-        let connections = Connections::of_at_most(config.http_connections_max);
+        let places = open_files::room_for_connections(config.http_connections_max);
+        let connections = Connections::of_at_most(places);
         let tasks = Tasks::default();
         let diagnostics = Diagnostics::new(
             broker.clone(),

@@ -204,6 +204,7 @@ pub(super) async fn serve<S, B>(
     let open = TaskTracker::new();
     let broken = Arc::new(AtomicU64::new(0));
     let mistakes = Arc::new(Mistakes::default());
+    let bodies_end = CancellationToken::new();
     let mut turn = 0;
     tokio::spawn(
         stop.clone()
@@ -235,7 +236,7 @@ pub(super) async fn serve<S, B>(
         };
         let requested = Arc::new(Notify::new());
         let has_requested = Arc::clone(&requested);
-        let of_requests = OfRequests::new(limits.memory.connection(client));
+        let of_requests = OfRequests::new(limits.memory.connection(client), bodies_end.clone());
         let service = service_for(address, of_requests.clone());
         let slot = amqp::ConnectionSlot(Arc::new((slot, of_client)));
         let slot_of_requests = slot.clone();
@@ -277,6 +278,7 @@ pub(super) async fn serve<S, B>(
                         streams,
                         refusals: _,
                         in_vain: _,
+                        bodies_end: _,
                     } = of_requests;
                     own.move_to(&account);
                     let Ok(watch) = HeadWatch::new(BUFFERS, progress, own) else {
@@ -305,6 +307,7 @@ pub(super) async fn serve<S, B>(
     }
     open.close();
     let _ = tokio::time::timeout(GOODBYE, open.wait()).await;
+    bodies_end.cancel();
 }
 
 fn paced(stream: TcpStream) -> PacedTcp {
@@ -358,12 +361,15 @@ pub(super) struct OfRequests {
     refusals: Arc<Semaphore>,
     /// How many requests in a row there was no memory for.
     in_vain: Arc<AtomicUsize>,
+    /// Cancelled at a stop, when bodies that have not come are not waited for any more.
+    bodies_end: CancellationToken,
 }
 
 impl OfRequests {
-    fn new(account: MemoryAccount) -> Self {
+    fn new(account: MemoryAccount, bodies_end: CancellationToken) -> Self {
         Self {
             account,
+            bodies_end,
             progress: Arc::default(),
             streams: Streams::default(),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
@@ -434,7 +440,7 @@ pub(super) fn answered(
                 request.extensions_mut().insert(taken.clone());
                 let client = SocketAddr::new(client, address.port());
                 let progress = Arc::clone(&shared.progress);
-                let answer = answer(prepared(request, client, Arc::clone(&progress)));
+                let answer = answer(prepared(request, client, &shared));
                 Either::Right(async move {
                     let answered = unless_needed(answer, of_proxy.as_ref(), version).await;
                     if version < Version::HTTP_2 && progress.has_left_body() {
@@ -572,10 +578,11 @@ impl Drop for OfClient {
 fn prepared(
     mut request: Request<Incoming>,
     address: SocketAddr,
-    progress: Arc<Progress>,
+    shared: &OfRequests,
 ) -> Request<axum::body::Body> {
     request.extensions_mut().insert(ConnectInfo(address));
-    request.map(|body| axum::body::Body::new(PacedBody::new(body, progress)))
+    let (progress, end) = (Arc::clone(&shared.progress), shared.bodies_end.clone());
+    request.map(|body| axum::body::Body::new(PacedBody::new(body, progress, end)))
 }
 
 /// A connection of HTTP with its buffers, which are large: whoever waits for it holds a pointer.
@@ -811,7 +818,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_leaves_refusals_untaken_is_closed() {
         let account = Budget::of(0).closable_account([None, None], usize::MAX);
-        let shared = OfRequests::new(account.clone());
+        let shared = OfRequests::new(account.clone(), CancellationToken::new());
         let refuse = || shared.overloaded(Version::HTTP_11);
         for _ in 0..100 {
             drop(refuse().await); // it is taken
@@ -831,7 +838,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_whose_requests_are_all_in_vain_is_closed() {
         let account = Budget::of(0).closable_account([None, None], usize::MAX);
-        let shared = OfRequests::new(account.clone());
+        let shared = OfRequests::new(account.clone(), CancellationToken::new());
         let ask = async |count: usize| {
             for _ in 0..count {
                 drop(shared.overloaded(Version::HTTP_11).await); // it is taken

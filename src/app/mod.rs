@@ -17,6 +17,7 @@ pub mod interrupt;
 mod listen;
 pub mod management_token;
 mod mistakes;
+mod open_files;
 mod paced_body;
 mod paced_stream;
 mod provisioning;

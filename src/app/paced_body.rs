@@ -10,6 +10,7 @@ use axum::BoxError;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::app::heads::Progress;
 
@@ -26,6 +27,8 @@ pub(super) struct PacedBody<B> {
     inner: B,
     /// Noted for its connection.
     progress: Arc<Progress>,
+    /// Cancelled when it is not waited for any more.
+    end: CancellationToken,
     is_over: bool,
     /// When it is too slow, since the client was first waited for.
     late: Option<Late>,
@@ -34,18 +37,24 @@ pub(super) struct PacedBody<B> {
 struct Late {
     until: Instant,
     sleep: Pin<Box<Sleep>>,
+    end: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("it came too slowly")]
 struct TooSlow;
 
+#[derive(Debug, thiserror::Error)]
+#[error("it had not come when the server stopped")]
+struct Stopped;
+
 impl<B: Body> PacedBody<B> {
-    pub(super) fn new(inner: B, progress: Arc<Progress>) -> Self {
+    pub(super) fn new(inner: B, progress: Arc<Progress>, end: CancellationToken) -> Self {
         let is_over = inner.is_end_stream();
         Self {
             inner,
             progress,
+            end,
             is_over,
             late: None,
         }
@@ -61,11 +70,12 @@ impl<B> Drop for PacedBody<B> {
 }
 
 impl Late {
-    fn new() -> Self {
+    fn new(end: CancellationToken) -> Self {
         let sleep = Box::pin(sleep(GRACE));
         Self {
             until: sleep.deadline(),
             sleep,
+            end: Box::pin(end.cancelled_owned()),
         }
     }
 
@@ -104,7 +114,10 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for PacedBody<B>
             this.is_over = frame.is_none() || this.inner.is_end_stream();
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        let late = this.late.get_or_insert_with(Late::new);
+        let late = this.late.get_or_insert_with(|| Late::new(this.end.clone()));
+        if late.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(Stopped.into())));
+        }
         ready!(late.poll(context));
         Poll::Ready(Some(Err(TooSlow.into())))
     }
@@ -132,7 +145,7 @@ mod tests {
             let frames =
                 ["ab", "c"].map(|piece| Ok::<_, BoxError>(Frame::data(Bytes::from(piece))));
             let body = StreamBody::new(stream::iter(frames));
-            let mut paced = PacedBody::new(body, Arc::clone(&progress));
+            let mut paced = PacedBody::new(body, Arc::clone(&progress), CancellationToken::new());
             for _ in 0..read {
                 paced.frame().await.transpose().expect("a piece or the end");
             }
@@ -142,8 +155,27 @@ mod tests {
         }
         let progress = Arc::<Progress>::default();
         let nothing = Full::new(Bytes::new());
-        drop(PacedBody::new(nothing, Arc::clone(&progress)));
+        drop(PacedBody::new(
+            nothing,
+            Arc::clone(&progress),
+            CancellationToken::new(),
+        ));
         assert!(!progress.has_left_body(), "there was none");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_not_waited_for_once_the_server_has_stopped() {
+        let end = CancellationToken::new();
+        let pieces = stream::pending::<Result<Frame<Bytes>, BoxError>>();
+        let mut body = PacedBody::new(StreamBody::new(pieces), Arc::default(), end.clone());
+        let begun = Instant::now();
+        let (frame, ()) = tokio::join!(body.frame(), async {
+            sleep(Duration::from_secs(1)).await;
+            end.cancel();
+        });
+        let error = frame.expect("an end").expect_err("it has not come");
+        assert_eq!(error.to_string(), "it had not come when the server stopped");
+        assert_eq!(begun.elapsed(), Duration::from_secs(1));
     }
 
     /// The bytes that arrive of a body of so many pieces, one a second.
@@ -162,7 +194,11 @@ mod tests {
             let piece = Frame::data(Bytes::from(vec![0; bytes]));
             (sent < pieces).then_some((Ok::<_, BoxError>(piece), sent + 1))
         });
-        let body = PacedBody::new(StreamBody::new(Box::pin(pieces)), Arc::default());
+        let body = PacedBody::new(
+            StreamBody::new(Box::pin(pieces)),
+            Arc::default(),
+            CancellationToken::new(),
+        );
         Ok(body.collect().await?.to_bytes().len())
     }
 

@@ -598,7 +598,7 @@ mod tests {
         let mut known = unfinished(&intake, [192, 0, 2, 1], Some("key"), 1_000_000);
         assert!(begins(&mut known).await);
         let failed = read_on(held);
-        let mut stranger = unfinished(&intake, [203, 0, 113, 1], None, 100);
+        let mut stranger = unfinished(&intake, [203, 0, 113, 1], None, JOINED_BYTES);
         assert!(begins(&mut stranger).await);
         assert!(failed() > 0, "the largest makes room");
     }

@@ -244,7 +244,7 @@ settings! {
     value oidc_groups_claim: String = "oidc.groups_claim", "Groups claim", Text("CLAIM"), "groups", visible,
         "Claim with the user's groups, or the path to it, such as realm_access.roles.";
     value http_connections_max: usize = "http.connections_max", "Connections", Number, "10000", number(1..=1_000_000),
-        "Connections that are served at once, 1 to 1,000,000; for each further one, a connection of the address that uses most memory is closed.";
+        "Connections that are served at once, 1 to 1,000,000, as far as the limit of open files has room for them; for each further one, a connection that has shown no key is closed.";
     #[live]
     value http_connections_per_client: usize = "http.connections_per_client", "Connections per client", Number, "1000", number(1..=1_000_000),
         "Connections that are served at once from one address (from one /64 network of IPv6), 1 to 1,000,000; \
