@@ -1,5 +1,7 @@
 //! Values of message properties as rules see them.
 
+use std::ops::RangeInclusive;
+
 use url::Url;
 
 use crate::base::Timestamp;
@@ -14,6 +16,9 @@ const URI: &str = "com.microsoft:uri";
 
 /// Ticks from the beginning of the year 1, from which .NET counts, to that of 1970.
 const EPOCH_TICKS: i128 = 621_355_968_000_000_000;
+
+/// The ticks of the years 1 to 9999, which .NET's moments have.
+const TICKS: RangeInclusive<i64> = 0..=3_155_378_975_999_999_999;
 
 /// A described value that .NET's client sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +47,10 @@ impl<'a> Described<'a> {
         let kind = described.0.as_text();
         match Self::of(described) {
             Some(Self::Uri(uri)) => Url::parse(uri).is_ok(),
-            Some(Self::Duration(_) | Self::Moment(_)) => true,
+            Some(Self::Duration(_)) => true,
+            Some(Self::Moment(_)) => {
+                matches!(described.1, Value::Long(ticks) if TICKS.contains(&ticks))
+            }
             None => !kind.is_some_and(|kind| [TIMESPAN, DATE_TIME_OFFSET, URI].contains(&kind)),
         }
     }

@@ -30,7 +30,7 @@ use crate::api::amqp::{
 use crate::api::authority::{Authority, AuthorityScope, Grant, ShownSignature};
 use crate::api::memory::Memory;
 use crate::base::Clock;
-use crate::base::budget::MemoryAccount;
+use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::base::seldom::SeldomLine;
 use crate::model::access::Secret;
 use crate::model::audit::Actor;
@@ -1220,9 +1220,9 @@ async fn a_connection_that_there_is_no_memory_for_is_closed() {
             let entered = server.memory.enter(other, 1 << power);
             entered.ok()
         });
-        let all_that_it_may = all_that_it_may.expect("some");
-        all_that_it_may.account().note_known(); // a stranger would leave
-        kept.push(all_that_it_may);
+        kept.extend(all_that_it_may.inspect(|each: &TakenBytes| {
+            each.account().note_known(); // a stranger would leave
+        }));
     }
     let own = server.memory.enter(Some(CLIENT), 0).expect("nothing");
     let (_client, stream) = tokio::io::duplex(64);
