@@ -335,9 +335,10 @@ impl Message {
     /// The same body with other parts around it.
     pub fn with_parts(&self, parts: &Parts) -> Self {
         let annotations = Value::Map(parts.annotations.clone());
-        let own = parts.application_properties.iter().map(|(key, value)| {
+        let own = parts.application_properties.iter();
+        let own = own.filter_map(|(key, value)| {
             let name = key.as_text().unwrap_or_default();
-            (key.clone(), sent::under_name(name, value.clone()))
+            Some((key.clone(), sent::under_name(name, value.clone())?))
         });
         let own = Value::Map(own.collect());
         Self {

@@ -140,9 +140,9 @@ pub fn encoded_changes(changes: &[(String, Value)]) -> Result<Vec<u8>, DecodeErr
     if changes.is_empty() {
         return Ok(Vec::new());
     }
-    let entries = changes.iter().map(|(name, value)| {
-        let value = sent::property(name, value.clone())?;
-        Ok((Value::from(name.as_str()), value))
+    let entries = changes.iter().filter_map(|(name, value)| {
+        let value = sent::property(name, value.clone()).transpose()?;
+        Some(value.map(|value| (Value::from(name.as_str()), value)))
     });
     entries.collect::<Result<Map, DecodeError>>().map(encoded)
 }

@@ -279,7 +279,10 @@ pub(super) fn application_properties(given: Bytes) -> Result<Bytes, DecodeError>
         };
         let is = std::mem::discriminant(&value);
         let length = value.as_text().map(str::len);
-        let value = property(&name, value)?;
+        let Some(value) = property(&name, value)? else {
+            is_same = false;
+            continue;
+        };
         is_same &= std::mem::discriminant(&value) == is && value.as_text().map(str::len) == length;
         taken.push((Value::String(name), value));
     }
@@ -290,8 +293,8 @@ pub(super) fn application_properties(given: Bytes) -> Result<Bytes, DecodeError>
     })
 }
 
-/// Returns the value of a property of the application as all clients read it.
-pub(super) fn property(name: &str, value: Value) -> Result<Value, DecodeError> {
+/// Returns the value of a property of the application as all clients read it; `None` for one that is left out.
+pub(super) fn property(name: &str, value: Value) -> Result<Option<Value>, DecodeError> {
     if value.is_compound() {
         let problem = "must be a simple value, and no map, list or array";
         return Err(wrong_property(name, problem));
@@ -304,22 +307,23 @@ pub(super) fn property(name: &str, value: Value) -> Result<Value, DecodeError> {
     Ok(under_name(name, value))
 }
 
-/// Returns a property of the application as clients read one of this name: some are texts, whatever else they were.
-pub(super) fn under_name(name: &str, value: Value) -> Value {
+/// Returns a property of the application as clients read one of this name: some are texts, whatever else they were, and are left out if
+/// they are null.
+pub(super) fn under_name(name: &str, value: Value) -> Option<Value> {
     let is_ascii = ASCII_TEXTS.contains(&name);
     if !is_ascii && !TEXTS.contains(&name) {
-        return value;
+        return Some(value);
     }
     let text = match value {
         Value::String(text) => text,
-        Value::Null => String::new(),
+        Value::Null => return None,
         other => other.plain(),
     };
     let ascii = |each: char| if each.is_ascii() { each } else { '?' };
-    Value::String(match is_ascii && !text.is_ascii() {
+    Some(Value::String(match is_ascii && !text.is_ascii() {
         true => text.chars().map(ascii).collect(),
         false => text,
-    })
+    }))
 }
 
 fn wrong_property(name: &str, problem: &'static str) -> DecodeError {
