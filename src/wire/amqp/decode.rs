@@ -501,11 +501,12 @@ fn has_inside(code: u8) -> bool {
 
 /// Returns whether the next value is the text `__proto__`.
 fn begins_with_proto(bytes: &[u8]) -> bool {
-    let text = match bytes {
-        [0xa1 | 0xa3, 9, text @ ..] | [0xb1 | 0xb3, 0, 0, 0, 9, text @ ..] => text,
-        _ => return false,
-    };
-    text.starts_with(PROTO.as_bytes())
+    match bytes {
+        [0xa1 | 0xa3, 9, text @ ..] | [0xb1 | 0xb3, 0, 0, 0, 9, text @ ..] => {
+            text.starts_with(PROTO.as_bytes())
+        }
+        _ => false,
+    }
 }
 
 /// Returns whether all clients read arrays of values with the constructor `code`. Go's reads none whose elements have no bytes, or

@@ -314,11 +314,10 @@ pub(super) fn under_name(name: &str, value: Value) -> Option<Value> {
     if !is_ascii && !TEXTS.contains(&name) {
         return Some(value);
     }
-    let text = match value {
-        Value::String(text) => text,
-        Value::Null => return None,
-        other => other.plain(),
-    };
+    if value == Value::Null {
+        return None;
+    }
+    let text = value.plain();
     let ascii = |each: char| if each.is_ascii() { each } else { '?' };
     Some(Value::String(match is_ascii && !text.is_ascii() {
         true => text.chars().map(ascii).collect(),

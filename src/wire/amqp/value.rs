@@ -276,10 +276,9 @@ fn all_canonical(values: impl IntoIterator<Item = Value>) -> Result<Vec<Value>, 
 /// Returns a described value if all clients read it: Go's takes those with a small number for parts of the protocol, Java's needs a
 /// descriptor, Python's looks it up in a dictionary, and all of them make values of their own of Azure's types.
 fn canonical_described((descriptor, value): (Value, Value)) -> Result<Value, &'static str> {
-    let is_good = match descriptor {
-        Value::Symbol(_) | Value::String(_) => true,
-        Value::Ulong(number) => number > DESCRIPTOR_OF_AMQP_MAX,
-        _ => false,
+    let is_good = match descriptor.as_integer() {
+        Some(_) => matches!(descriptor, Value::Ulong(number) if number > DESCRIPTOR_OF_AMQP_MAX),
+        None => descriptor.as_text().is_some(),
     };
     if !is_good {
         return Err("has a descriptor that is neither a symbol nor a ulong above 255");

@@ -854,10 +854,9 @@ fn is_readable(value: &Value) -> bool {
         let is_plain = array.descriptors.is_empty() && !array.values.is_empty();
         is_plain && array.values.iter().all(is_simple)
     } else if let Value::Described(described) = value {
-        match &described.0 {
-            Value::Ulong(number) => *number > 255 && is_readable(&described.1),
-            kind => kind.as_text().is_some() && is_readable(&described.1),
-        }
+        let kind = &described.0;
+        let is_number = matches!(kind, Value::Ulong(number) if *number > 255);
+        (is_number || kind.as_text().is_some()) && is_readable(&described.1)
     } else {
         !matches!(value, Value::Char(_))
     }
