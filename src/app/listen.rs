@@ -169,11 +169,11 @@ pub(super) struct ConnectionLimits {
 }
 
 /// Takes a place for a connection. Where none is free, strangers are asked to close: a silent connection keeps nobody from being
-/// accepted, and nobody who has shown a key goes for it. Returns none if no place gets free in time.
+/// accepted, and nobody who has shown a key goes for it. Returns none if nobody goes for it, or no place gets free in time: those that
+/// connect next wait meanwhile.
 async fn place(overall: &Connections, own: &MemoryAccount) -> Option<ConnectionSlot> {
     let asking = async {
-        loop {
-            own.ask_for_a_place();
+        while own.ask_for_a_place() {
             tokio::time::sleep(PLACE_CHECK).await;
         }
     };

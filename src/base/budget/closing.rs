@@ -87,16 +87,16 @@ impl BudgetState {
         }
     }
 
-    /// Asks a stranger to close whose place `asking` wants, unless one is closing already. Returns whether one closes.
+    /// Asks a stranger to close whose place `asking` wants, unless one is closing already: any for whoever goes before strangers, and
+    /// for others one whose address has more. Returns whether one closes.
     pub(super) fn let_stranger_go(&self, asking: &AccountState) -> bool {
-        if !asking.goes_before_strangers(0) {
-            return false;
-        }
+        let goes_first = asking.goes_before_strangers(0);
         let mut going = self.going.lock().unwrap();
-        if going.leaving_bytes(self.patience) > 0 {
+        if goes_first && going.leaving_bytes(self.patience) > 0 {
             return true;
         }
         let stranger = self.stranger_to_go(asking);
+        let stranger = stranger.filter(|each| goes_first || each.own() > asking.own());
         if let Some(stranger) = &stranger {
             going.ask_to_leave(stranger);
         }

@@ -535,6 +535,25 @@ fn the_first_stranger_leaves_its_place() {
     drop(kept);
 }
 
+#[test]
+fn whoever_has_many_places_gets_one_of_those_who_have_more() {
+    let budget = Budget::new(1_000_000, 0, Duration::MAX, KNOWN_FOR);
+    let groups = MemoryGroups::default();
+    let account =
+        |address: usize| budget.closable_account([Some(groups.of(address)), None], usize::MAX);
+    let (large, small, asking) = (account(1), account(2), account(3));
+    let kept = (
+        large.take(100_000).expect("room"),
+        small.take(30_000).expect("room"),
+        asking.take(60_000).expect("room"),
+    );
+    assert!(asking.ask_for_a_place());
+    assert!(large.has_to_close() && !small.has_to_close());
+    drop((large, kept.0));
+    assert!(!asking.ask_for_a_place(), "nobody has more");
+    assert!(!small.has_to_close());
+}
+
 #[tokio::test]
 async fn one_account_takes_more_than_there_is_and_groups_take_turns() {
     let budget = Budget::of(100);
