@@ -185,12 +185,14 @@ impl Memory {
         account
     }
 
-    /// Returns the account of a request that a proxy passes on for a client. It closes by itself: the connection is that of others,
-    /// too.
+    /// Returns the account of a request that a proxy passes on for a client. Until a key is shown, it closes alone: the connection is
+    /// that of others, too.
     pub fn requests(&self, client: IpAddr) -> MemoryAccount {
         let group = self.0.addresses.of(client_of(client));
         let strangers = &self.0.strangers;
-        strangers.closable_account([Some(group), None], usize::MAX)
+        let account = strangers.closable_account([Some(group), None], usize::MAX);
+        account.stay_once_known();
+        account
     }
 
     /// The account of a connection whose client has shown a key.

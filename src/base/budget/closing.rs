@@ -333,7 +333,8 @@ impl AccountState {
     }
 
     fn can_close(&self) -> bool {
-        !self.stays() && !self.is_asked()
+        let stays = self.stays_once_known.load(Ordering::Relaxed) && self.is_known();
+        !stays && !self.stays() && !self.is_asked()
     }
 
     fn ask_to_close(&self) {

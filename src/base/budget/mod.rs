@@ -113,6 +113,8 @@ struct AccountState {
     of_key: OnceLock<GroupOfKey>,
     /// True while what it waits for does not come as fast as it has to.
     is_late: AtomicBool,
+    /// True if it does not close any more once its client has shown a key.
+    stays_once_known: AtomicBool,
     /// True once it does not close any more when it is asked to.
     stays: AtomicBool,
     /// Made when somebody first asks for it: most accounts are those of single requests, which never close.
@@ -210,6 +212,7 @@ impl Budget {
             is_known: AtomicBool::new(false),
             of_key: OnceLock::new(),
             is_late: AtomicBool::new(false),
+            stays_once_known: AtomicBool::new(false),
             stays: AtomicBool::new(false),
             close: OnceLock::new(),
         }))
@@ -551,6 +554,11 @@ impl MemoryAccount {
     /// others, however little they keep.
     pub fn note_late(&self, is_late: bool) {
         self.0.is_late.store(is_late, Ordering::Relaxed);
+    }
+
+    /// Notes that it cannot be asked to close any more once its client has shown a valid key or token.
+    pub fn stay_once_known(&self) {
+        self.0.stays_once_known.store(true, Ordering::Relaxed);
     }
 
     /// Notes that it cannot be asked to close any more.

@@ -520,6 +520,24 @@ fn who_has_shown_a_key_is_no_stranger() {
 }
 
 #[test]
+fn what_goes_as_a_strangers_alone_stays_once_a_key_is_shown() {
+    for (is_known, goes) in [(false, true), (true, false)] {
+        let budget = Budget::of(100);
+        let (first, new) = (
+            budget.closable_account([None, None], usize::MAX),
+            budget.closable_account([None, None], usize::MAX),
+        );
+        first.stay_once_known();
+        if is_known {
+            first.note_known();
+        }
+        let _kept = first.take(50).expect("room");
+        assert!(new.take(60).is_err());
+        assert_eq!(first.has_to_close(), goes);
+    }
+}
+
+#[test]
 fn the_first_stranger_leaves_its_place() {
     let budget = Budget::new(1_000_000, 0, Duration::MAX, KNOWN_FOR);
     let (first, second, new) = (
