@@ -9,14 +9,13 @@ use everpost::app::cli::CommandLine;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Has memory take what is written to, and not 2 MiB wherever a byte is written, as the allocator asks for: buffers that are mostly
-/// empty count for what they have of it.
-fn refuse_huge_pages() {
+/// Turns off transparent huge pages, which the allocator asks for: with them, a byte that is written to an empty buffer may take 2 MiB.
+fn disable_huge_pages() {
     #[cfg(target_os = "linux")]
-    let _ = rustix::thread::disable_transparent_huge_pages(true); // without it more memory is used
+    let _ = rustix::thread::disable_transparent_huge_pages(true); // if that fails, more memory is used
 }
 
 fn main() -> ExitCode {
-    refuse_huge_pages();
+    disable_huge_pages();
     CommandLine::of_process().run()
 }

@@ -50,7 +50,7 @@ pub use arm::AzureScope;
 pub use auth::ManagementToken;
 pub use denials::Denials;
 pub use guesses::Guesses;
-pub use intake::{Intake, client_of};
+pub use intake::{BODY_RATE_MIN, Intake, client_of};
 pub use memory::Memory;
 pub use openapi::document;
 pub use operate::development::DevMode;

@@ -12,15 +12,12 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use crate::api::BODY_RATE_MIN;
 use crate::app::heads::Progress;
 
 /// How far a body may be behind the rate at which it has to come. It may be ahead by no more than that, either: what came early would
 /// buy minutes of silence, in which the memory of its topic is held.
 const GRACE: Duration = Duration::from_secs(15);
-
-/// Bytes a second that a body has to bring. It bounds how long one may take as a whole: two minutes for the greatest publish
-/// request.
-const RATE_MIN: u32 = 8 * 1_024;
 
 /// Ends with an error when its client is too slow: it takes up memory and a place meanwhile.
 pub(super) struct PacedBody<B> {
@@ -80,7 +77,7 @@ impl Late {
     }
 
     fn note(&mut self, bytes: u32) {
-        let later = self.until + Duration::from_secs(1) * bytes / RATE_MIN;
+        let later = self.until + Duration::from_secs(1) * bytes / BODY_RATE_MIN;
         self.until = later.min(sleep(GRACE).deadline()); // in so long from now
     }
 
@@ -205,7 +202,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_may_be_slow_and_must_not_trickle() {
         assert_eq!(arrives(10, 1).await.expect("a short one"), 10);
-        let steady = RATE_MIN as usize;
+        let steady = BODY_RATE_MIN as usize;
         assert_eq!(
             arrives(120, steady).await.expect("it keeps coming"),
             120 * steady

@@ -92,7 +92,8 @@ impl RequestMemory {
         self.0.answer.lock().unwrap().resize_anyway(bytes);
     }
 
-    /// Takes memory for an answer for which up to so many bytes are read, if there is so much now. Nobody is asked to close for it.
+    /// Takes memory for an answer for which up to so many bytes are read, if there is so much now. Only strangers are asked to close
+    /// for it.
     pub fn reserve_now(&self, bytes_max: usize) -> Result<(), NothingLeft> {
         let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
         if !self.0.own.account().has_room(bytes) {

@@ -38,11 +38,11 @@ const MEMORY_WAIT: Duration = Duration::from_secs(1);
 /// How long a body may take to begin, or to go on, before it is late: others that need memory end it first.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How much later it may be that has come fast.
+/// How long a body may take to go on that has come faster than it has to.
 const PATIENCE_MAX: Duration = Duration::from_secs(3);
 
-/// Bytes a second with which a body is not late: as many as it has to bring in the long run.
-const RATE_MIN: u32 = 8 * 1_024;
+/// Bytes a second that a body has to bring. It bounds how long one may take as a whole: two minutes for the greatest publish request.
+pub const BODY_RATE_MIN: u32 = 8 * 1_024;
 
 /// How often it checks for it.
 const MEMORY_CHECK: Duration = Duration::from_millis(20);
@@ -137,7 +137,7 @@ pub(super) struct Reservation {
     taken: TakenBytes,
     /// Bytes that have come.
     read: usize,
-    /// How long the next bytes may take before the body is late.
+    /// How long the next bytes may take before the body is late: longer the more of it has come.
     patience: Duration,
 }
 
@@ -265,7 +265,8 @@ impl Reservation {
 
     async fn wait_for(&mut self, read: usize, most: usize) -> Result<(), NothingLeft> {
         let come = u32::try_from(read.saturating_sub(self.read)).unwrap_or(u32::MAX);
-        self.patience = PATIENCE_MAX.min(self.patience + Duration::from_secs(1) * come / RATE_MIN);
+        let earned = Duration::from_secs(1) * come / BODY_RATE_MIN;
+        self.patience = PATIENCE_MAX.min(self.patience + earned);
         self.read = self.read.max(read);
         let held = self.taken.bytes();
         if read <= held && held > 0 {
@@ -645,6 +646,9 @@ mod tests {
         for number in 1..=32 {
             let publisher = client(1, &format!("192.0.2.{number}"));
             let mut body = room.take(publisher, 1).expect("room");
+            if number % 2 == 0 {
+                body.taken.account().note_known(); // a key makes no difference
+            }
             let ended = Arc::clone(&ended);
             tokio::spawn(async move {
                 assert!(body.coming(std::future::pending::<()>()).await.is_err());

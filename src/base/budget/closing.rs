@@ -62,8 +62,9 @@ impl BudgetState {
     /// Takes `bytes` for `asking`, for which strangers leave. What they keep counts as left from then on, so that nobody waits for
     /// their end, and nobody else has it before. Returns whether it was taken.
     ///
-    /// They leave for whoever has shown a key, and for whoever keeps little: otherwise strangers who are all alike, each from an
-    /// address of its own, would keep everybody else out.
+    /// They leave for an account that has shown a key, and for one that keeps little: otherwise strangers who are all alike, each from
+    /// an address of its own, would keep everybody else out. Where everything is soon gone, accounts that are late leave in place of
+    /// strangers, for any other one.
     pub(super) fn take_of_strangers(&self, asking: &AccountState, bytes: usize) -> bool {
         if !asking.goes_before_strangers(bytes) {
             return false;
@@ -92,7 +93,8 @@ impl BudgetState {
     pub(super) fn let_stranger_go(&self, asking: &AccountState) -> bool {
         let goes_first = asking.goes_before_strangers(0);
         let mut going = self.going.lock().unwrap();
-        if goes_first && going.leaving_bytes(self.patience) > 0 {
+        let is_one_leaving = going.leaving_bytes(self.patience) > 0;
+        if goes_first && is_one_leaving {
             return true;
         }
         let stranger = self.stranger_to_go(asking);
@@ -103,24 +105,22 @@ impl BudgetState {
         stranger.is_some()
     }
 
-    /// Returns the stranger that goes for `asking`: of those that came first, the one whose address has most. What it costs does
-    /// not depend on how many there are.
+    /// Returns the stranger that leaves for `asking`, or the late account: of those that came first, the one whose address has most.
+    /// The cost does not depend on how many there are.
     fn stranger_to_go(&self, asking: &AccountState) -> Option<Arc<AccountState>> {
         let mut strangers = self.strangers.lock().unwrap();
         let mut first = Vec::with_capacity(FIRST_STRANGERS);
         while first.len() < FIRST_STRANGERS
             && let Some(next) = strangers.pop_front()
         {
-            let stranger = next
-                .upgrade()
-                .filter(|each| !each.is_known() && each.can_close());
-            first.extend(stranger);
+            let stranger = next.upgrade().filter(|each| each.can_close());
+            first.extend(stranger.filter(|each| self.is_passing || !each.is_known()));
         }
         for each in first.iter().rev() {
             strangers.push_front(Arc::downgrade(each));
         }
         drop(strangers);
-        first.reverse(); // of those that are alike, the last one is found
+        first.reverse(); // `max_by_key` returns the last of those that are alike
         let others = first
             .into_iter()
             .filter(|each| !std::ptr::eq(&**each, asking));
@@ -186,7 +186,7 @@ impl BudgetState {
 }
 
 impl Going {
-    /// Returns what those keep who were asked to leave and are not gone. Whoever takes longer is not counted on any more.
+    /// Returns the bytes of those that were asked to leave and are not gone. One that takes longer than `patience` counts no more.
     fn leaving_bytes(&mut self, patience: Duration) -> usize {
         let mut bytes = 0;
         self.leaving.retain(|(each, since)| {
@@ -277,7 +277,7 @@ impl Largest {
     /// are any, unless `asking` is no smaller.
     ///
     /// Strangers close for a known client even if they are smaller. If one key has more than all strangers together, and more than
-    /// the key of `asking`, its largest account closes before them. An account that is smaller than `asking` closes, too, if its
+    /// `asking`, its key and its address, its largest account closes before them. An account that is smaller than `asking` closes, too, if its
     /// group has more than `asking` and the groups of that: many small ones keep as much as a large one.
     fn goes_for(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
         let find = |which: Option<&Weak<AccountState>>| which.and_then(Weak::upgrade);
@@ -318,8 +318,8 @@ impl AccountState {
         self.total.is_passing
     }
 
-    /// Returns whether strangers leave for it where it wants `bytes`: not if all that they keep would not do.
-    fn goes_before_strangers(&self, bytes: usize) -> bool {
+    /// Returns whether strangers leave for it when it wants `bytes`. They do not if all of them together keep too little for that.
+    pub(super) fn goes_before_strangers(&self, bytes: usize) -> bool {
         let little = LITTLE_BYTES.min(self.total.bytes_max / LITTLE_PART);
         let is_little = self.own().saturating_add(bytes) <= little;
         let is_first = self.is_known() || self.is_passing() || is_little;

@@ -494,10 +494,11 @@ impl MemoryAccount {
         self.0.taken()
     }
 
-    /// Returns whether so many bytes could be taken now.
+    /// Returns whether so many bytes could be taken now, if need be of strangers who leave for it.
     pub fn has_room(&self, bytes: usize) -> bool {
         let all = self.0.total.taken.load(Ordering::Relaxed);
-        self.0.allows(bytes) && self.0.share_allows(all, bytes)
+        let has_share = self.0.share_allows(all, bytes);
+        self.0.allows(bytes) && (has_share || self.0.goes_before_strangers(bytes))
     }
 
     /// Returns whether so many bytes could be taken for a moment now.
@@ -648,7 +649,7 @@ impl TakenBytes {
         Ok(())
     }
 
-    /// Takes what strangers keep, who leave for it.
+    /// Takes bytes that strangers keep, which leave for it.
     fn add_of_strangers(&mut self, bytes: usize) -> Result<(), NothingLeft> {
         let holder = &self.account.0;
         if !holder.allows(bytes) || !holder.total.take_of_strangers(holder, bytes) {

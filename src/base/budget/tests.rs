@@ -472,6 +472,7 @@ fn strangers_who_are_alike_leave_for_whoever_keeps_little() {
     let new = budget.closable_account([None, None], usize::MAX);
     let mut taken = new.take(4_000).expect("what one of them has");
     assert_eq!(asked_to_close(&strangers), [3], "the first of the largest");
+    assert!(new.has_room(12_000) && !new.has_room(LITTLE_BYTES));
     for bytes in [12_000, 16_000] {
         assert_eq!(taken.add(bytes), Ok(()));
     }

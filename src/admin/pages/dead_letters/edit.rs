@@ -3,9 +3,10 @@
 use super::*;
 use crate::admin::pages::events;
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
+use crate::store::views::EventDetail;
 use crate::wire::encode_message;
 use crate::wire::resource::{ReplayRequest, parse_replay};
-use crate::wire::service_bus::message::{EVENT_TYPE, of_event};
+use crate::wire::service_bus::message::{is_message, of_event};
 
 /// How dead letters are sent again: with another event in the place of their own, or many of them by a job.
 #[derive(Default, Serialize, Deserialize)]
@@ -57,30 +58,34 @@ impl ResubmitForm {
     }
 }
 
+async fn event_of(call: &Call<DeadLetter>) -> PageResult<EventDetail> {
+    events::find(call, &call.of.row()?.event.to_string()).await
+}
+
 /// The event, as its publisher would send it, to be changed.
 pub(crate) async fn edit(call: Call<DeadLetter>) -> PageResult {
-    let row = call.of.row()?;
-    let event = events::find(&call, &row.event.to_string()).await?;
+    let event = event_of(&call).await?;
     let text = match of_event(&event.stored.event) {
         Some(message) => String::from_utf8(message.plain_body()).map_err(|_| {
             PageError::refused("the body of this message is not text and cannot be edited here")
         })?,
         None => {
-            let topic = call.topic(&row.topic)?;
+            let topic = call.topic(&call.of.row()?.topic)?;
             let schema = DeliverySchema::default_for(topic.topic.kind.input_schema());
             let written = encode_message(schema, &topic.resource_id, &event.stored);
             json_text::laid_out(&String::from_utf8_lossy(&written.body))
         }
     };
-    draw_form(&call, ResubmitForm::with(text))
+    let is_message = is_message(&event.stored.event);
+    draw_form(&call, ResubmitForm::with(text), is_message)
 }
 
-fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>) -> PageResult {
+fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>, is_message: bool) -> PageResult {
     let row = &call.of.detail.row;
     let title = format!("Edit and resubmit dead letter {}", row.id);
     answer!("pages/edit_dead_letter.html", &call.visitor, title, {
         form: Filled<ResubmitForm> = form,
-        is_message: bool = row.event_type == EVENT_TYPE,
+        is_message: bool = is_message,
         topic: String = row.topic.clone(),
         subscription: String = row.subscription.clone(),
         back: String = call.of.page(),
@@ -91,7 +96,11 @@ pub(crate) async fn resubmit_edited(call: Call<DeadLetter>) -> PageResult {
     let id = call.of.row()?.id;
     let form = Filled::<ResubmitForm>::sent(&call.form);
     match send(&call, id, &form.values).await {
-        Err(error) => draw_form(&call, form.with_faults(error.in_form()?)),
+        Err(error) => {
+            let form = form.with_faults(error.in_form()?);
+            let event = event_of(&call).await?;
+            draw_form(&call, form, is_message(&event.stored.event))
+        }
         Ok(done) => {
             let said = format!("Dead letter {id} has been resubmitted as edited.");
             let page = paths::event_page(done.event);
