@@ -71,7 +71,7 @@ class Timeline:
             self._expect_wait(number, self.ends[number - 1], wait)
 
     def expect_offsets(self, offsets):
-        """When each attempt is due since the first one began, in seconds; the last one may be the end instead. At least ten seconds pass in between, however late the one before was."""
+        """When each attempt is due since the first one began, in seconds. At least ten seconds pass in between, however late the one before was."""
         for number, offset in enumerate(offsets, start=1):
             if number > len(self.ends):
                 self.faults.append(f"attempt {number} was not made")
