@@ -178,11 +178,8 @@ impl Memory {
     /// with others.
     pub fn connection(&self, client: Option<IpAddr>) -> MemoryAccount {
         let group = client.map(|client| self.0.addresses.of(client_of(client)));
-        let account = self.0.strangers.closable_account([group, None], usize::MAX);
-        if client.is_none() {
-            account.note_known(); // strangers share it with others
-        }
-        account
+        let strangers = &self.0.strangers;
+        strangers.closable_account([group, None], usize::MAX)
     }
 
     /// Returns the account of a request that a proxy passes on for a client. Until a key is shown, it closes alone: the connection is
@@ -222,6 +219,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::budget::PresentedKey;
     use crate::base::request_memory::MEMORY_WAIT;
 
     #[tokio::test(start_paused = true)]
@@ -244,6 +242,21 @@ mod tests {
         assert_eq!(budget.taken(), 10);
         drop((request, memory));
         assert_eq!(budget.taken(), 0);
+    }
+
+    #[test]
+    fn a_connection_of_a_proxy_is_known_once_a_request_over_it_has_shown_a_key() {
+        let memory = Memory::default();
+        let connection = memory.connection(None);
+        let request = |client: [u8; 4]| {
+            let account = memory.requests(client.into());
+            RequestMemory::take_over(Some(connection.clone()), &account, 10).expect("room")
+        };
+        let (first, second) = (request([192, 0, 2, 1]), request([198, 51, 100, 1]));
+        assert!(!connection.is_known());
+        second.note_key(|| PresentedKey::alone("queue".to_owned()));
+        assert!(connection.is_known() && second.account().is_known());
+        assert!(!first.account().is_known());
     }
 
     #[tokio::test(start_paused = true)]

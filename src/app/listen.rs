@@ -428,8 +428,11 @@ pub(super) fn answered(
         let client = proxies.client(address.ip(), request.headers());
         let of_proxy = client.as_ref().ok().filter(|_| is_by_proxy);
         let of_proxy = of_proxy.map(|client| memory.requests(*client));
-        let account = of_proxy.as_ref().unwrap_or(&shared.account);
-        let taken = RequestMemory::take(account, request_bytes(&request));
+        let bytes = request_bytes(&request);
+        let taken = match &of_proxy {
+            None => RequestMemory::take(&shared.account, bytes),
+            Some(own) => RequestMemory::take_over(Some(shared.account.clone()), own, bytes),
+        };
         if taken.is_ok() || is_by_proxy {
             shared.note_room(); // clients of a proxy share its connections
         }

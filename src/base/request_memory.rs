@@ -31,6 +31,8 @@ struct KeptForRequest {
     answer: Mutex<TakenBytes>,
     /// The account of its body while that comes in.
     body: OnceLock<MemoryAccount>,
+    /// The account of its connection, if the request has another one.
+    connection: Option<MemoryAccount>,
 }
 
 /// Why a body is not read: there is no memory for it, or others need what it has.
@@ -46,12 +48,24 @@ impl TooMuch {
 }
 
 impl RequestMemory {
-    /// Takes so many bytes of `account`.
+    /// Takes so many bytes of `account`, that of the connection.
     pub fn take(account: &MemoryAccount, bytes: usize) -> Result<Self, NothingLeft> {
+        Self::take_over(None, account, bytes)
+    }
+
+    /// Takes so many bytes of `account` for a request over the connection of another account, such as that of a proxy.
+    pub fn take_over(
+        connection: Option<MemoryAccount>,
+        account: &MemoryAccount,
+        bytes: usize,
+    ) -> Result<Self, NothingLeft> {
         let own = account.take(bytes)?;
-        let answer = Mutex::new(account.nothing());
-        let body = OnceLock::new();
-        Ok(Self(Arc::new(KeptForRequest { own, answer, body })))
+        Ok(Self(Arc::new(KeptForRequest {
+            own,
+            answer: Mutex::new(account.nothing()),
+            body: OnceLock::new(),
+            connection,
+        })))
     }
 
     /// The account that it counts for: that of its connection, unless a proxy passes it on.
@@ -64,9 +78,18 @@ impl RequestMemory {
         self.0.body.get_or_init(|| account.clone());
     }
 
-    /// Notes that who sends the request has shown this key, token or session, which is valid.
+    /// Notes that who sends the request has shown this key, token or session, which is valid. Its connection goes after those of
+    /// strangers from then on, but does not count for the key: others use it, too.
     pub fn note_key(&self, key: impl FnOnce() -> PresentedKey) {
-        let KeptForRequest { own, body, .. } = &*self.0;
+        let KeptForRequest {
+            own,
+            body,
+            connection,
+            ..
+        } = &*self.0;
+        if let Some(connection) = connection {
+            connection.note_known();
+        }
         match body.get() {
             None => own.account().note_key(key),
             Some(of_body) => {
