@@ -1,5 +1,6 @@
 //! A process of the built binary.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -76,7 +77,7 @@ impl Appliance {
             .append(true)
             .open(folder.join("log"));
         let log = log.expect("a file for the log");
-        let process = Command::new(binary())
+        let process = command(binary())
             .args([
                 "serve",
                 "--listen",
@@ -90,12 +91,6 @@ impl Appliance {
             .arg("--dead-letter-export-dir")
             .arg(folder.join("exported"))
             .args(arguments)
-            // What tells the test how to go about it is no setting.
-            .env_remove("EVERPOST_BINARY")
-            .env_remove("EVERPOST_DEAD_LETTERS")
-            .env_remove("EVERPOST_FLIPS")
-            .env_remove("EVERPOST_KILLS")
-            .env_remove("EVERPOST_SEED")
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("the log once more"))
             .stderr(log)
@@ -188,9 +183,20 @@ impl Drop for Appliance {
 }
 
 /// The binary of this build, or another one that is given.
-pub(super) fn binary() -> std::ffi::OsString {
+pub(super) fn binary() -> OsString {
     let given = std::env::var_os("EVERPOST_BINARY");
     given.unwrap_or_else(|| env!("CARGO_BIN_EXE_everpost").into())
+}
+
+/// A command that has no variable of Everpost: what tells these tests how to go about it is no setting.
+pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("EVERPOST_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// A client that goes straight to loopback.

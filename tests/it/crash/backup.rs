@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use super::appliance::{Appliance, binary};
+use super::appliance::{Appliance, binary, command};
 use super::dice;
 use super::ledger::Ledger;
 use super::load::{Load, TOPIC};
@@ -17,11 +17,10 @@ const EVENTS_BEFORE: u64 = 2_000;
 
 /// Runs a command on the data directory of an appliance. Returns what it prints.
 fn run(words: &[&str], folder: &Path) -> String {
-    let output = Command::new(binary())
+    let output = command(binary())
         .args(words)
         .arg("--data-dir")
         .arg(folder.join("data"))
-        .env_clear()
         .stdin(Stdio::null())
         .output()
         .expect("the program runs");

@@ -15,7 +15,7 @@ use everpost::base::Entropy;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::appliance::{Appliance, binary};
+use super::appliance::{Appliance, binary, command};
 use super::damage::Killed;
 use super::{dice, eventually, given, up_to};
 
@@ -38,10 +38,7 @@ const PROVISIONED: &str = "- {kind: Queue, name: provisioned}\n";
 
 /// Runs a command to its end.
 fn run(words: &[&str]) -> Output {
-    let output = Command::new(binary())
-        .args(words)
-        .stdin(Stdio::null())
-        .output();
+    let output = command(binary()).args(words).stdin(Stdio::null()).output();
     output.expect("the program runs")
 }
 
@@ -173,7 +170,7 @@ fn end(traced: &mut Child) {
 }
 
 fn quiet(program: &str) -> Command {
-    let mut command = Command::new(program);
+    let mut command = command(program);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

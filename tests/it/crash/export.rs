@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::appliance::{Appliance, binary, client};
+use super::appliance::{Appliance, binary, client, command};
 use super::{KILLS, PATIENCE, dice, eventually, given, up_to};
 
 /// Events before each kill, at most.
@@ -184,11 +183,10 @@ fn exported(storage: &Path) -> Vec<PathBuf> {
 
 /// By the command line.
 async fn import(data_dir: &Path, storage: &Path) -> Value {
-    let mut command = Command::new(binary());
+    let mut command = command(binary());
     command.args(["dead-letters", "import", "--yes", "--json"]);
     command.args(["--topic", "orders", "--subscription", "billing"]);
     command.arg("--data-dir").arg(data_dir).arg(storage);
-    command.env_remove("EVERPOST_KILLS"); // which is for the test, and no setting
     let ended = tokio::task::spawn_blocking(move || command.output()).await;
     let output = ended.expect("it ends").expect("it starts");
     let told = String::from_utf8_lossy(&output.stderr);
