@@ -126,8 +126,11 @@ impl Play {
             return;
         }
         match change {
-            SessionChange::SetState(Some(state)) => drop(self.sessions.states.insert(name, state)),
-            SessionChange::SetState(None) => drop(self.sessions.states.remove(&name)),
+            // An empty state is none.
+            SessionChange::SetState(state) => match state.filter(|state| !state.is_empty()) {
+                Some(state) => drop(self.sessions.states.insert(name, state)),
+                None => drop(self.sessions.states.remove(&name)),
+            },
             SessionChange::Release | SessionChange::Abandon => {
                 give_back(
                     &mut self.contents[at],

@@ -42,6 +42,9 @@ pub(super) fn arrived(ledger: &mut Ledger, request: &TransportRequest) -> Cargo 
         let pair = ledger.events[event].pairs.entry(sub).or_default();
         pair.touched = true;
         pair.on_wire = true;
+        // A request that was on its way when a late success came is not recalled.
+        let was_on_its_way = |sent: &Sent| sent.late.is_some_and(|(at, _)| at == started_at);
+        pair.must_be_delivered &= !pair.sent.iter().any(was_on_its_way);
         pair.sent.push(Sent {
             life,
             count,
