@@ -391,20 +391,23 @@ impl Decoder {
     }
 
     /// Checks the content of a map. Python's client reads none with a key that is a list, a map or described, Go's none with one that
-    /// is a binary, and JavaScript's none with one that it sets its own objects by.
+    /// is a binary, and JavaScript's none with one that it sets its own objects by. Python's sends its keys as binaries if they are
+    /// bytes: those become texts.
     fn check_pairs(&mut self, count: usize, depth: usize) -> Result<(), DecodeError> {
         if !count.is_multiple_of(2) {
             return Err(DecodeError::OddMap);
         }
         for _ in 0..count / 2 {
             let key = self.peek().ok_or(DecodeError::Truncated)?;
-            if has_inside(key) || matches!(key, 0xa0 | 0xb0) || begins_with_proto(&self.bytes) {
+            let is_text = !is_binary(key) || begins_with_text(&self.bytes);
+            if has_inside(key) || !is_text || begins_with_proto(&self.bytes) {
                 return Err(DecodeError::WrongKind {
                     of: "a map",
                     field: "each key",
-                    kind: "a simple value, neither a binary nor __proto__",
+                    kind: "a simple value, not __proto__, and UTF-8 if it is a binary",
                 });
             }
+            self.has_other_forms |= is_binary(key);
             self.check_nested(depth)?;
             self.check_nested(depth)?;
         }
@@ -499,10 +502,28 @@ fn has_inside(code: u8) -> bool {
     is_compound(code) || matches!(code, 0x00 | 0x45)
 }
 
-/// Returns whether the next value is the text `__proto__`.
+/// Returns whether a value with the constructor `code` is a binary.
+fn is_binary(code: u8) -> bool {
+    matches!(code, 0xa0 | 0xb0)
+}
+
+/// Returns whether the next value, a binary, is UTF-8 as far as it is there.
+fn begins_with_text(bytes: &[u8]) -> bool {
+    let content = match bytes {
+        [0xa0, length, rest @ ..] => rest.get(..usize::from(*length)),
+        [0xb0, a, b, c, d, rest @ ..] => {
+            let length = u32::from_be_bytes([*a, *b, *c, *d]);
+            rest.get(..length as usize)
+        }
+        _ => None,
+    };
+    content.is_none_or(|content| std::str::from_utf8(content).is_ok())
+}
+
+/// Returns whether the next value is the text `__proto__`, or becomes it.
 fn begins_with_proto(bytes: &[u8]) -> bool {
     match bytes {
-        [0xa1 | 0xa3, 9, text @ ..] | [0xb1 | 0xb3, 0, 0, 0, 9, text @ ..] => {
+        [0xa0 | 0xa1 | 0xa3, 9, text @ ..] | [0xb0 | 0xb1 | 0xb3, 0, 0, 0, 9, text @ ..] => {
             text.starts_with(PROTO.as_bytes())
         }
         _ => false,

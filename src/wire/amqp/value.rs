@@ -114,7 +114,7 @@ impl Value {
             Self::List(values) => Self::List(all_canonical(values)?),
             Self::Map(map) => {
                 let pair = |(key, value): (Self, Self)| -> Result<_, &'static str> {
-                    Ok((key.canonical()?, value.canonical()?))
+                    Ok((key.canonical_key()?, value.canonical()?))
                 };
                 Self::Map(map.into_iter().map(pair).collect::<Result<_, _>>()?)
             }
@@ -138,6 +138,16 @@ impl Value {
             | Self::String(_)
             | Self::Symbol(_)) => simple,
         })
+    }
+
+    /// Returns a key of a map in the form that all clients read: Go's has no keys that are binaries.
+    fn canonical_key(self) -> Result<Self, &'static str> {
+        let Self::Binary(bytes) = self else {
+            return self.canonical();
+        };
+        let text = std::str::from_utf8(&bytes).map(str::to_owned);
+        text.map(Self::String)
+            .map_err(|_| "has a key that is a binary, but not UTF-8")
     }
 
     /// A text without quotes; anything else as JSON.

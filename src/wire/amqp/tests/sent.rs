@@ -264,11 +264,11 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
         ),
         (
             with_section(0x74, map("__proto__".into(), Value::Timestamp(1))),
-            "each key of a map must be a simple value, neither a binary nor __proto__",
+            "each key of a map must be a simple value, not __proto__",
         ),
         (
             with_section(0x72, map(Value::symbol("__proto__"), Value::Null)),
-            "each key of a map must be a simple value, neither a binary nor __proto__",
+            "each key of a map must be a simple value, not __proto__",
         ),
         (
             with_section(0x72, map(Value::Ulong(1), Value::Null)),
@@ -283,12 +283,16 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
             "each key of a map must be a simple value",
         ),
         (
-            hex("00 53 77 c1 05 02 a0 01 61 40"),
-            "each key of a map must be a simple value, neither a binary nor __proto__",
+            hex("00 53 77 c1 05 02 a0 01 ff 40"),
+            "each key of a map must be a simple value, not __proto__, and UTF-8 if it is a binary",
+        ),
+        (
+            hex("00 53 77 c1 0d 02 a0 09 5f5f70726f746f5f5f 40"),
+            "each key of a map must be a simple value, not __proto__",
         ),
         (
             hex("00 53 77 c1 0d 02 a1 09 5f5f70726f746f5f5f 40"),
-            "each key of a map must be a simple value, neither a binary nor __proto__",
+            "each key of a map must be a simple value, not __proto__",
         ),
         (
             with_section(
@@ -563,6 +567,12 @@ fn what_some_client_could_not_read_is_written_in_another_form_wherever_it_stands
             "c1 07 02 a1 01 61 a1 01 62",
         ),
         ("00 a3 01 64 73 00000061", "00 a3 01 64 a1 01 61"),
+        // A binary is a text where it is a key.
+        ("c1 07 02 a0 01 6b a0 01 76", "c1 07 02 a1 01 6b a0 01 76"),
+        (
+            "c1 0a 02 b0 00000001 6b a1 01 76",
+            "c1 07 02 a1 01 6b a1 01 76",
+        ),
         // What everybody reads keeps its bytes.
         ("56 01", "56 01"),
         ("b1 00000001 61", "b1 00000001 61"),
