@@ -37,7 +37,7 @@ pub use engine::inline::{InlineDatabase, Pauses};
 pub use engine::integrity::Integrity;
 pub use engine::master_key::{MASTER_KEY_FILE, Rekeyed};
 pub use engine::migrate::Upgrade;
-pub use engine::new_data_dir::{NewDataDir, is_unfinished};
+pub use engine::new_data_dir::{NewDataDir, can_be_filled};
 pub use engine::online_copy::Pages;
 pub use engine::salvage::{Salvaged, SalvagedTable};
 pub use engine::upkeep::{EngineStatus, Schema, Sizes, Upkeep};

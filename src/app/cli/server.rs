@@ -14,7 +14,7 @@ use crate::app::config::{Config, ConfigFlags, RawConfig};
 use crate::app::management_token;
 use crate::app::tls::AUTHORITY_FILE;
 use crate::model::access::Secret;
-use crate::store::{DataDir, DataDirError, is_unfinished};
+use crate::store::{DataDir, DataDirError, can_be_filled};
 
 /// The heading of the flags that all commands for a server have.
 pub(super) const GLOBAL: &str = "Global options";
@@ -212,10 +212,9 @@ pub(super) fn existing_data_dir(config: &Config) -> anyhow::Result<&Path> {
 /// Rejects a directory in which there is something already, for commands that fill a new one, but for what such a
 /// command has left that did not end.
 pub(super) fn reject_used(dir: &Path) -> anyhow::Result<()> {
-    let is_used = fs::read_dir(dir).is_ok_and(|mut files| files.next().is_some());
-    match is_used && !is_unfinished(dir) {
-        true => bail!("{} is not empty: name a new directory", dir.display()),
-        false => Ok(()),
+    match can_be_filled(dir) {
+        true => Ok(()),
+        false => bail!("{} is not empty: name a new directory", dir.display()),
     }
 }
 

@@ -17,6 +17,9 @@ const NETWORK_FILE_SYSTEMS: [&str; 8] = [
     "fuse.sshfs",
 ];
 
+/// The file that is locked. It stays, and has the number of the process.
+pub(super) const LOCK: &str = "LOCK";
+
 /// A directory that only this process uses until the value is dropped.
 #[derive(Debug)]
 pub struct DataDir {
@@ -126,7 +129,7 @@ pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn take_lock(dir: &Path) -> Result<File, DataDirError> {
-    let path = dir.join("LOCK");
+    let path = dir.join(LOCK);
     let io = |cause| DataDirError::Io {
         path: path.display().to_string(),
         cause,

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::store::FILE;
-use crate::store::engine::data_dir::{DataDir, sync_dir};
+use crate::store::engine::data_dir::{DataDir, LOCK, sync_dir};
 
 /// The directory, inside of the data directory.
 pub(super) const UNFINISHED: &str = "unfinished";
@@ -68,9 +68,15 @@ impl<'a> NewDataDir<'a> {
     }
 }
 
-/// Says whether a directory has nothing but what a restore or a salvage has left that did not end.
-pub fn is_unfinished(dir: &Path) -> bool {
-    dir.join(UNFINISHED).is_dir() && !dir.join(FILE).exists()
+/// Says whether a directory can become a data directory: it is missing or empty, or has only what a restore or a salvage has left
+/// that did not end, which may be nothing but the lock.
+pub fn can_be_filled(dir: &Path) -> bool {
+    let is_unfinished = dir.join(UNFINISHED).is_dir() && !dir.join(FILE).exists();
+    let is_used = fs::read_dir(dir).is_ok_and(|files| {
+        let mut names = files.flatten().map(|file| file.file_name());
+        names.any(|name| name != LOCK)
+    });
+    is_unfinished || !is_used
 }
 
 #[cfg(test)]
@@ -80,18 +86,20 @@ mod tests {
     #[test]
     fn the_database_gets_its_name_last() {
         let dir = tempfile::tempdir().expect("a directory");
+        assert!(can_be_filled(dir.path()) && can_be_filled(&dir.path().join("missing")));
         let data_dir = DataDir::open(dir.path()).expect("a data directory");
+        assert!(can_be_filled(dir.path()), "it has a lock alone");
         let draft = NewDataDir::begin(&data_dir).expect("a draft");
         for name in [FILE, "a.key", "z.key"] {
             fs::write(draft.file(name), name).expect("a file");
         }
-        assert!(is_unfinished(dir.path()));
+        assert!(can_be_filled(dir.path()));
         // One of the others cannot get its name: the database has none, either.
         fs::create_dir_all(dir.path().join("z.key/in the way")).expect("a directory");
         draft
             .finish([FILE, "a.key", "z.key", "missing"])
             .expect_err("a name that is taken");
-        assert!(is_unfinished(dir.path()));
+        assert!(can_be_filled(dir.path()));
         fs::remove_dir_all(dir.path().join("z.key")).expect("out of the way");
 
         let draft = NewDataDir::begin(&data_dir).expect("a draft");
@@ -105,6 +113,6 @@ mod tests {
             let text = fs::read_to_string(dir.path().join(name)).expect("a file");
             assert_eq!(text, name);
         }
-        assert!(!is_unfinished(dir.path()) && !dir.path().join(UNFINISHED).exists());
+        assert!(!can_be_filled(dir.path()) && !dir.path().join(UNFINISHED).exists());
     }
 }
