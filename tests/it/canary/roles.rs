@@ -18,9 +18,6 @@ const DATUM: &str = "DATUM";
 /// Pages and answers that each role is to have seen at least; a crawl that stops early sees nothing wrong.
 const SEEN_MIN: usize = 60;
 
-/// Of pages that differ only in the values of what is asked for.
-const ALIKE_MAX: u32 = 3;
-
 const PASSWORD: &str = "correct horse battery";
 
 /// Sends back everything that it is sent, as a body and as a header, and dead-letters what says so.
@@ -113,21 +110,14 @@ impl Browser {
         format!("{head}\n{}", answer.text().await.expect("a body"))
     }
 
-    /// Every page that is linked, and the `others`; by their addresses. Of those that differ only in the values of what is asked for,
-    /// such as an order or a span of time, these are some.
+    /// Every page that is linked, and the `others`; by their addresses.
     async fn crawl(&mut self, others: &BTreeSet<String>) -> BTreeMap<String, String> {
         let mut pages = BTreeMap::new();
-        let mut like = BTreeMap::new();
         let mut to_open: VecDeque<String> = others.iter().cloned().collect();
         to_open.push_back("/admin".to_owned());
         while let Some(path) = to_open.pop_front() {
             // The stream of changes never ends, and tells numbers alone.
             if path.starts_with("/admin/live") || pages.contains_key(&path) {
-                continue;
-            }
-            let like = like.entry(names_asked(&path)).or_insert(0);
-            *like += 1;
-            if *like > ALIKE_MAX {
                 continue;
             }
             let page = self.open(&path).await;
@@ -139,13 +129,6 @@ impl Browser {
         }
         pages
     }
-}
-
-/// The address of a page without the values of what is asked for.
-fn names_asked(address: &str) -> (String, BTreeSet<String>) {
-    let (path, query) = address.split_once('?').unwrap_or((address, ""));
-    let names = query.split('&').filter_map(|each| each.split('=').next());
-    (path.to_owned(), names.map(str::to_owned).collect())
 }
 
 /// The paths of everything that can be read, with something that there is in the place of each parameter.
