@@ -53,7 +53,7 @@ impl RequestMemory {
         Self::take_over(None, account, bytes)
     }
 
-    /// Takes so many bytes of `account` for a request over the connection of another account, such as that of a proxy.
+    /// Takes so many bytes of `account` for a request. Its `connection` has another account if a proxy passes it on.
     pub fn take_over(
         connection: Option<MemoryAccount>,
         account: &MemoryAccount,
@@ -78,8 +78,8 @@ impl RequestMemory {
         self.0.body.get_or_init(|| account.clone());
     }
 
-    /// Notes that who sends the request has shown this key, token or session, which is valid. Its connection goes after those of
-    /// strangers from then on, but does not count for the key: others use it, too.
+    /// Notes that who sends the request has shown this key, token or session, which is valid. From then on its connection closes
+    /// after those of strangers. A connection of a proxy does not count for the key: others use it, too.
     pub fn note_key(&self, key: impl FnOnce() -> PresentedKey) {
         let KeptForRequest {
             own,

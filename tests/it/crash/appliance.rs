@@ -188,7 +188,7 @@ pub(super) fn binary() -> OsString {
     given.unwrap_or_else(|| env!("CARGO_BIN_EXE_everpost").into())
 }
 
-/// A command that has no variable of Everpost: what tells these tests how to go about it is no setting.
+/// A command without the environment variables of Everpost: those that tell these tests what to do are no settings.
 pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
