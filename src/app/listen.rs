@@ -704,18 +704,21 @@ async fn accept(
 
 #[cfg(test)]
 mod tests {
-    use axum::Router;
+    use std::sync::OnceLock;
+
     use axum::routing::post;
+    use axum::{Extension, Router};
     use futures_util::stream;
     use tower::ServiceExt;
 
     use super::*;
     use crate::app::unread::PATIENCE;
-    use crate::base::budget::Budget;
+    use crate::base::budget::{Budget, PresentedKey};
 
     fn routed(
         router: Router,
         address: SocketAddr,
+        proxies: TrustedProxies,
         shared: OfRequests,
     ) -> impl Service<
         Request<Incoming>,
@@ -728,13 +731,7 @@ mod tests {
             let router = router.clone();
             async move { router.oneshot(request).await.expect("an answer") }.boxed()
         };
-        answered(
-            answer,
-            address,
-            TrustedProxies::default(),
-            Memory::default(),
-            shared,
-        )
+        answered(answer, address, proxies, Memory::default(), shared)
     }
 
     const READS: AnswerTo = AnswerTo {
@@ -883,9 +880,54 @@ mod tests {
         limits: ConnectionLimits,
     ) -> CancellationToken {
         let stop = CancellationToken::new();
-        let service = move |address, shared| routed(router.clone(), address, shared);
+        let service = move |address, shared| {
+            routed(router.clone(), address, TrustedProxies::default(), shared)
+        };
         tokio::spawn(serve(listeners, None, limits, stop.clone(), service, None));
         stop
+    }
+
+    #[tokio::test]
+    async fn a_connection_of_a_proxy_is_known_once_it_has_passed_on_a_key() {
+        let shows = async |Extension(memory): Extension<RequestMemory>| {
+            memory.note_key(|| PresentedKey::alone("queue".to_owned()));
+        };
+        let router = router().route("/key", post(shows));
+        let network = "127.0.0.0/8".parse().expect("a network");
+        let proxies = TrustedProxies(Arc::new([network]));
+        let limits = ConnectionLimits {
+            proxies: proxies.clone(),
+            ..limits(1, 1)
+        };
+        let account = Arc::new(OnceLock::new());
+        let of_connection = Arc::clone(&account);
+        let service = move |address, shared: OfRequests| {
+            of_connection.get_or_init(|| shared.account.clone());
+            routed(router.clone(), address, proxies.clone(), shared)
+        };
+        let (listener, address) = bind().await;
+        let stop = CancellationToken::new();
+        tokio::spawn(serve(
+            vec![listener],
+            None,
+            limits,
+            stop.clone(),
+            service,
+            None,
+        ));
+        let mut proxy = TcpStream::connect(address).await.expect("a connection");
+        for (path, is_known) in [("/", false), ("/key", true), ("/", true)] {
+            let asked = format!(
+                "POST {path} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: 0\r\n\r\n"
+            );
+            proxy.write_all(asked.as_bytes()).await.expect("sent");
+            let mut heard = vec![0; 1_024];
+            let read = proxy.read(&mut heard).await.expect("an answer");
+            assert!(heard[..read].starts_with(b"HTTP/1.1 200"), "{path}");
+            let account = account.get().expect("that of the connection");
+            assert_eq!(account.is_known(), is_known, "{path}");
+        }
+        stop.cancel();
     }
 
     async fn check_answer(mut client: TcpStream) {
