@@ -61,7 +61,7 @@ impl Message {
         response
     }
 
-    /// What the framework refuses without our doing, in its own words.
+    /// What the framework rejects without our doing, in its own words.
     pub(crate) fn of_answer(status: StatusCode, text: &str) -> Self {
         let title = match status {
             StatusCode::BAD_REQUEST => "Not understood",

@@ -4,8 +4,8 @@ use http::HeaderName;
 use http::header::RETRY_AFTER;
 
 use crate::admin::bare::Message;
+use crate::admin::form_error::FormError;
 use crate::admin::outside::*;
-use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
 use crate::base::request_memory::TooMuch;
 use crate::base::seldom::SeldomLine;
@@ -49,7 +49,7 @@ pub(crate) enum PageError {
     NoSuchAction,
     /// What is typed is at fault: said by the form, or where there is none by a page.
     #[error("{}", problems(.0))]
-    Form(Vec<Refusal>),
+    Form(Vec<FormError>),
     #[error("{0}")]
     Unreadable(String),
     #[error("{0}")]
@@ -86,14 +86,14 @@ impl PageError {
     }
 
     /// What a form says; anything else is no fault of it. What stands in the way may change, so the form stays.
-    pub(crate) fn in_form(self) -> PageResult<Vec<Refusal>> {
+    pub(crate) fn in_form(self) -> PageResult<Vec<FormError>> {
         if let Self::Conflict(problem) = self {
-            return Ok(vec![Refusal::whole(problem)]);
+            return Ok(vec![FormError::whole(problem)]);
         }
-        let Self::Form(refusals) = self else {
+        let Self::Form(form_errors) = self else {
             return Err(self);
         };
-        Ok(refusals)
+        Ok(form_errors)
     }
 
     /// Says what the framework says of a body that it could not read.
@@ -104,7 +104,7 @@ impl PageError {
         Self::Unreadable(told)
     }
 
-    pub(crate) fn refused(reason: impl Display) -> Self {
+    pub(crate) fn rejected(reason: impl Display) -> Self {
         Self::Conflict(sentence(&reason.to_string()))
     }
 }
@@ -137,7 +137,7 @@ impl From<TooManyTrials> for PageError {
 impl From<StoreError> for PageError {
     fn from(error: StoreError) -> Self {
         if matches!(error, StoreError::Provisioned { .. }) {
-            return Self::refused(error);
+            return Self::rejected(error);
         }
         static LINE: SeldomLine = SeldomLine::new();
         LINE.log(&error, "a page could not be made");
@@ -184,9 +184,9 @@ macro_rules! tell {
                     return Self::Unavailable(error.to_string());
                 })?
                 $(if matches!(error, $at) {
-                    return Refusal::of($field, sentence(&error.to_string())).into();
+                    return FormError::of($field, sentence(&error.to_string())).into();
                 })*
-                Self::refused(error)
+                Self::rejected(error)
             }
         }
     };
@@ -209,8 +209,8 @@ impl From<ManageError> for PageError {
         let said = sentence(&error.to_string());
         match (error.kind(), error) {
             (_, ManageError::Store(error)) => error.into(),
-            (_, ManageError::NotValidated { .. }) => Refusal::of("endpointUrl", said).into(),
-            (_, ManageError::InTheWay(..)) => Refusal::of("name", said).into(),
+            (_, ManageError::NotValidated { .. }) => FormError::of("endpointUrl", said).into(),
+            (_, ManageError::InTheWay(..)) => FormError::of("name", said).into(),
             (ErrorKind::NotFound, _) => Self::Missing(said),
             (
                 ErrorKind::Exists
@@ -239,26 +239,26 @@ impl From<PeopleError> for PageError {
             }
             PeopleError::Account(error) => return error.into(),
             PeopleError::Crowded(error) => return error.into(),
-            PeopleError::DeadLink => return Self::refused(error),
+            PeopleError::DeadLink => return Self::rejected(error),
         };
-        Refusal::of(field, sentence(&problem)).into()
+        FormError::of(field, sentence(&problem)).into()
     }
 }
 
-impl From<Refusal> for PageError {
-    fn from(refusal: Refusal) -> Self {
-        vec![refusal].into()
+impl From<FormError> for PageError {
+    fn from(form_error: FormError) -> Self {
+        vec![form_error].into()
     }
 }
 
-impl From<Vec<Refusal>> for PageError {
-    fn from(refusals: Vec<Refusal>) -> Self {
-        Self::Form(refusals)
+impl From<Vec<FormError>> for PageError {
+    fn from(form_errors: Vec<FormError>) -> Self {
+        Self::Form(form_errors)
     }
 }
 
-fn problems(refusals: &[Refusal]) -> String {
-    let problems = refusals.iter().map(|refusal| &*refusal.problem);
+fn problems(form_errors: &[FormError]) -> String {
+    let problems = form_errors.iter().map(|form_error| &*form_error.problem);
     problems.collect::<Vec<_>>().join(" ")
 }
 

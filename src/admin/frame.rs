@@ -123,7 +123,7 @@ pub(crate) async fn in_frame(visitor: Visitor, request: Request, next: Next) -> 
         is_answer,
     };
     let mut response = draw_with(status, &page);
-    // Its other headers are those of the refusal.
+    // Its other headers are those of the error.
     parts.headers.remove(CONTENT_LENGTH);
     if let Some(kind) = response.headers_mut().remove(CONTENT_TYPE) {
         parts.headers.insert(CONTENT_TYPE, kind);
@@ -131,10 +131,10 @@ pub(crate) async fn in_frame(visitor: Visitor, request: Request, next: Next) -> 
     Response::from_parts(parts, response.into_body())
 }
 
-/// Whether it needs no other look: it is no refusal, or a page already.
+/// Whether it needs no other look: it is no error, or a page already.
 fn is_page(answer: &Parts) -> bool {
-    let is_refusal = answer.status.is_client_error() || answer.status.is_server_error();
+    let is_rejection = answer.status.is_client_error() || answer.status.is_server_error();
     let kind = answer.headers.get(CONTENT_TYPE);
     let is_html = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
-    !is_refusal || is_html
+    !is_rejection || is_html
 }

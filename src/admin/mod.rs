@@ -13,6 +13,7 @@ mod action;
 mod assets;
 mod bare;
 mod error;
+mod form_error;
 mod forms;
 mod frame;
 mod lists;
@@ -21,7 +22,6 @@ mod page;
 mod pages;
 mod paths;
 mod reader;
-mod refusal;
 mod registry;
 mod security;
 mod site;
@@ -59,9 +59,9 @@ pub fn routes(state: AdminState) -> Router {
     behind_login
         .merge(registry::open_forms())
         .layer(session::layer(&site))
-        .layer(from_fn_with_state(site.clone(), csrf::refuse_foreign))
-        // The files below are no secret, and the page that refuses a host looks like the others by them.
-        .layer(from_fn_with_state(own_hosts, hosts::refuse_unknown))
+        .layer(from_fn_with_state(site.clone(), csrf::reject_foreign))
+        // The files below are no secret, and the page that rejects a host looks like the others by them.
+        .layer(from_fn_with_state(own_hosts, hosts::reject_unknown))
         .merge(assets::router())
         .layer(DefaultBodyLimit::max(form_bytes_max))
         .layer(from_fn_with_state(clock, reader::know))

@@ -4,7 +4,7 @@ pub(crate) use crate::admin::action::{Call, Deletable, Names, Question, Subject,
 pub(crate) use crate::admin::bare::{Bare, Message, draw, draw_with};
 pub(crate) use crate::admin::error::{PageError, PageResult};
 pub(crate) use crate::admin::forms::filled::Filled;
-pub(crate) use crate::admin::forms::form::{Form, Refusal};
+pub(crate) use crate::admin::forms::form::{Form, FormError};
 pub(crate) use crate::admin::frame::Frame;
 pub(crate) use crate::admin::lists::link;
 pub(crate) use crate::admin::lists::list::List;

@@ -154,10 +154,10 @@ impl State<'_> {
     /// What lies behind it in half a sentence; empty where the word says it all. When a delivery is tried
     /// next is not part of it, see [`State::held_until`].
     pub(crate) fn reason(&self) -> String {
-        let refused = self.subscription.validation.failure.as_deref();
+        let rejected = self.subscription.validation.failure.as_deref();
         let reason = match self.status {
             Status::OnProbation => Some(self.last_response()),
-            Status::NotValidated(_) => refused.map(|why| {
+            Status::NotValidated(_) => rejected.map(|why| {
                 print::sentence(why.strip_prefix("the handshake failed: ").unwrap_or(why))
             }),
             Status::Disabled(Disabled::Gone { .. }) | Status::Gone => {

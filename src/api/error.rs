@@ -39,10 +39,10 @@ const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 /// Where clients look for the number of their request, with which the message of an error ends.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 
-/// Bytes of a plain refusal; they quote little of what was sent.
-const PLAIN_REFUSAL_BYTES_MAX: usize = 16_384;
+/// Bytes of a plain rejection; they quote little of what was sent.
+const PLAIN_REJECTION_BYTES_MAX: usize = 16_384;
 
-/// A refusal. [`finish`] turns it into a body, which carries a number to ask the operator about.
+/// A rejection. [`finish`] turns it into a body, which carries a number to ask the operator about.
 #[derive(Clone, Debug)]
 pub(super) struct ApiError {
     pub(super) status: StatusCode,
@@ -198,7 +198,7 @@ pub(super) async fn render_error(state: &ApiState, response: Response) -> Respon
     let (mut parts, body) = response.into_parts();
     let error = match parts.extensions.remove::<ApiError>() {
         Some(error) => error,
-        None if is_plain_refusal(&parts) => in_our_words(parts.status, body).await,
+        None if is_plain_rejection(&parts) => in_our_words(parts.status, body).await,
         None => return Response::from_parts(parts, body),
     };
     let id = state.broker.entropy().uuid();
@@ -230,16 +230,16 @@ pub(super) async fn render_error(state: &ApiState, response: Response) -> Respon
     (parts.status, parts.headers, Json(body)).into_response()
 }
 
-/// The framework refuses what it cannot take apart (a query, a number in the path, a body that is too
+/// The framework rejects what it cannot take apart (a query, a number in the path, a body that is too
 /// large) before a handler sees it, in plain text.
-fn is_plain_refusal(parts: &Parts) -> bool {
+fn is_plain_rejection(parts: &Parts) -> bool {
     let kind = parts.headers.get(header::CONTENT_TYPE);
     parts.status.is_client_error()
         && kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"))
 }
 
 async fn in_our_words(status: StatusCode, body: Body) -> ApiError {
-    let text = to_bytes(body, PLAIN_REFUSAL_BYTES_MAX).await;
+    let text = to_bytes(body, PLAIN_REJECTION_BYTES_MAX).await;
     let text = text.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let explanation = format!("{text}.");

@@ -1,5 +1,5 @@
 //! The parameters in the query of a request. The struct that they are read into is the one place that names them:
-//! whatever else is asked with is refused with those names, and so is told from what the documentation says.
+//! whatever else is asked with is rejected with those names, and so is told from what the documentation says.
 
 use axum::extract::{FromRequestParts, Query, Request};
 use axum::http::Uri;
@@ -25,7 +25,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Parameters<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        refuse_unknown(&parts.uri, names::<T>())?;
+        reject_unknown(&parts.uri, names::<T>())?;
         Ok(Self(read(&parts.uri)?))
     }
 }
@@ -36,18 +36,18 @@ impl<A: DeserializeOwned, B: DeserializeOwned, S: Sync> FromRequestParts<S>
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        refuse_unknown(&parts.uri, &[names::<A>(), names::<B>()].concat())?;
+        reject_unknown(&parts.uri, &[names::<A>(), names::<B>()].concat())?;
         Ok(Self(read(&parts.uri)?, read(&parts.uri)?))
     }
 }
 
 /// Rejects all parameters, for routes that take none.
-pub(super) async fn refuse_all(request: Request, next: Next) -> Result<Response, ApiError> {
-    refuse_unknown(request.uri(), &[])?;
+pub(super) async fn reject_all(request: Request, next: Next) -> Result<Response, ApiError> {
+    reject_unknown(request.uri(), &[])?;
     Ok(next.run(request).await)
 }
 
-fn refuse_unknown(uri: &Uri, known: &[&str]) -> Result<(), ApiError> {
+fn reject_unknown(uri: &Uri, known: &[&str]) -> Result<(), ApiError> {
     let query = uri.query().unwrap_or_default();
     let mut asked = form_urlencoded::parse(query.as_bytes());
     let is_unknown = |name: &str| name != API_VERSION && !known.contains(&name);

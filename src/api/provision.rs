@@ -27,7 +27,7 @@ impl Doors {
     /// Makes one change of such a plan for `file`: a PUT of `body` to the address with these segments, or a DELETE.
     ///
     /// # Errors
-    /// Why it was refused, as a sentence.
+    /// Why it was rejected, as a sentence.
     pub async fn provision<'a>(
         &self,
         file: &str,

@@ -32,12 +32,12 @@ pub(super) async fn needs_link(config: &Config, people: &People) -> anyhow::Resu
     if people.accounts().is_claimed().await? {
         return Ok(false);
     }
-    refuse_exposure(config)?;
+    reject_exposure(config)?;
     Ok(true)
 }
 
 /// Whoever reaches an appliance that nobody owns could try to own it.
-fn refuse_exposure(config: &Config) -> anyhow::Result<()> {
+fn reject_exposure(config: &Config) -> anyhow::Result<()> {
     let exposed = config.listen.iter().find(|each| !each.ip().is_loopback());
     let Some(exposed) = exposed.filter(|_| config.management_token.is_none()) else {
         return Ok(());

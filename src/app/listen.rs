@@ -82,10 +82,10 @@ const USUAL_HEAD_BYTES: usize = 4 * 1_024;
 const EACH_HEADER_BYTES: usize = 256;
 
 /// Bytes that a request counts for that there is no memory for: its stream, and the head of the answer.
-const REFUSAL_BYTES: usize = 2 * 1_024;
+const REJECTION_BYTES: usize = 2 * 1_024;
 
 /// Such requests whose answers a connection may leave untaken; then it is closed. One that reads leaves one or two.
-const REFUSALS_MAX: usize = 8;
+const REJECTIONS_MAX: usize = 8;
 
 /// Requests in a row that there was no memory for, after which a connection is closed: ten times as many as HTTP/2 has at once. A
 /// client that waits for as long as it is told comes to less.
@@ -276,7 +276,7 @@ pub(super) async fn serve<S, B>(
                         account,
                         progress,
                         streams,
-                        refusals: _,
+                        rejections: _,
                         in_vain: _,
                         bodies_end: _,
                     } = of_requests;
@@ -358,7 +358,7 @@ pub(super) struct OfRequests {
     progress: Arc<Progress>,
     streams: Streams,
     /// Places for answers that say that there is no memory.
-    refusals: Arc<Semaphore>,
+    rejections: Arc<Semaphore>,
     /// How many requests in a row there was no memory for.
     in_vain: Arc<AtomicUsize>,
     /// Cancelled at a stop, when bodies that have not come are not waited for any more.
@@ -372,7 +372,7 @@ impl OfRequests {
             bodies_end,
             progress: Arc::default(),
             streams: Streams::default(),
-            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+            rejections: Arc::new(Semaphore::new(REJECTIONS_MAX)),
             in_vain: Arc::default(),
         }
     }
@@ -387,13 +387,13 @@ impl OfRequests {
         &self,
         version: Version,
     ) -> impl Future<Output = Response<axum::body::Body>> + use<> {
-        let place = Arc::clone(&self.refusals).try_acquire_owned().ok();
+        let place = Arc::clone(&self.rejections).try_acquire_owned().ok();
         let before = self.in_vain.fetch_add(1, Ordering::Relaxed);
         if place.is_none() || before >= IN_VAIN_MAX {
             self.account.asked_to_close().cancel();
         }
         let mut taken = self.account.nothing();
-        taken.add_anyway(REFUSAL_BYTES);
+        taken.add_anyway(REJECTION_BYTES);
         self.streams.next_is_answered();
         lazy(move |_| overloaded(version).map(|body| watched(body, (taken, place))))
     }
@@ -454,8 +454,8 @@ pub(super) fn answered(
                 })
             }
             (Ok(taken), Err(ambiguous)) => {
-                let refused = (StatusCode::BAD_REQUEST, ambiguous.to_string());
-                let answer = lazy(move |_| counted(refused.into_response(), taken, asked));
+                let rejected = (StatusCode::BAD_REQUEST, ambiguous.to_string());
+                let answer = lazy(move |_| counted(rejected.into_response(), taken, asked));
                 Either::Left(answer.boxed())
             }
         };
@@ -816,20 +816,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_leaves_refusals_untaken_is_closed() {
+    async fn a_connection_that_leaves_rejections_untaken_is_closed() {
         let account = Budget::of(0).closable_account([None, None], usize::MAX);
         let shared = OfRequests::new(account.clone(), CancellationToken::new());
-        let refuse = || shared.overloaded(Version::HTTP_11);
+        let reject = || shared.overloaded(Version::HTTP_11);
         for _ in 0..100 {
-            drop(refuse().await); // it is taken
+            drop(reject().await); // it is taken
         }
         let mut untaken = Vec::new();
-        for _ in 0..REFUSALS_MAX {
-            untaken.push(refuse().await);
+        for _ in 0..REJECTIONS_MAX {
+            untaken.push(reject().await);
         }
-        assert_eq!(account.taken(), REFUSALS_MAX * REFUSAL_BYTES);
+        assert_eq!(account.taken(), REJECTIONS_MAX * REJECTION_BYTES);
         assert!(!account.asked_to_close().is_cancelled());
-        untaken.push(refuse().await);
+        untaken.push(reject().await);
         assert!(account.asked_to_close().is_cancelled());
         drop(untaken);
         assert_eq!(account.taken(), 0);

@@ -71,14 +71,14 @@ enum Problem {
     /// Nothing was changed.
     Faulty(String),
     /// Some changes may have been made.
-    Refused(String),
+    Rejected(String),
 }
 
 impl Provisioning {
     /// Applies the files of `dir`, and makes all objects from other directories ordinary ones.
     ///
     /// # Errors
-    /// What is wrong with the files. What was refused although they are right is tried again by [`Self::watch`].
+    /// What is wrong with the files. What was rejected although they are right is tried again by [`Self::watch`].
     pub(super) async fn start(dir: &Path, doors: Doors, broker: Broker) -> anyhow::Result<Self> {
         let provisioning = Self {
             dir: dir.to_owned(),
@@ -95,7 +95,7 @@ impl Provisioning {
             Err(Problem::Faulty(problem)) => {
                 Err(anyhow::anyhow!("{problem}").context("provisioning.dir is at fault"))
             }
-            Ok(()) | Err(Problem::Refused(_)) => Ok(provisioning),
+            Ok(()) | Err(Problem::Rejected(_)) => Ok(provisioning),
         }
     }
 
@@ -132,7 +132,7 @@ impl Provisioning {
             Err(problem) => Err(Problem::Faulty(problem)),
         };
         let problem = result.as_ref().err().map(|problem| match problem {
-            Problem::Faulty(problem) | Problem::Refused(problem) => problem.clone(),
+            Problem::Faulty(problem) | Problem::Rejected(problem) => problem.clone(),
         });
         let now = self.broker.clock().now();
         {
@@ -176,7 +176,7 @@ impl Provisioning {
         let objects = &contents.objects[..];
         let values: Vec<Value> = objects.iter().map(|object| object.value.clone()).collect();
         let plan = self.doors.plan_provisioning(&values).await;
-        let plan = plan.map_err(Problem::Refused)?;
+        let plan = plan.map_err(Problem::Rejected)?;
         if let Some(faults) = faults_of(&plan, objects) {
             return Err(Problem::Faulty(format!(
                 "nothing was changed, because of{faults}"
@@ -215,18 +215,18 @@ impl Provisioning {
             let made = self.doors.provision(&file, path, body.as_ref()).await;
             made.map_err(|problem| {
                 let place = object.map_or(&file, |object| &object.place);
-                Problem::Refused(format!("{place}: {title}: {problem}"))
+                Problem::Rejected(format!("{place}: {title}: {problem}"))
             })?;
         }
         let problem = kept_problem(&kept);
         self.claim(wanted.into_iter().chain(kept).collect()).await?;
-        problem.map_or(Ok(()), |problem| Err(Problem::Refused(problem)))
+        problem.map_or(Ok(()), |problem| Err(Problem::Rejected(problem)))
     }
 
     /// The event subscriptions and queues with messages, dead letters or pending deliveries, as `topic/subscription`.
     async fn holding(&self) -> Result<Vec<String>, Problem> {
         let counted = self.broker.accounts().await;
-        let accounts = counted.map_err(|error| Problem::Refused(error.to_string()))?;
+        let accounts = counted.map_err(|error| Problem::Rejected(error.to_string()))?;
         let holds = |account: &Account| account.totals.pending + account.totals.dead_letters > 0;
         let name = |account: Account| format!("{}/{}", account.topic, account.subscription);
         Ok(accounts.into_iter().filter(holds).map(name).collect())
@@ -246,7 +246,7 @@ impl Provisioning {
 
     async fn claim(&self, marks: Vec<Mark>) -> Result<(), Problem> {
         let claimed = self.broker.set_provisioned(marks).await;
-        claimed.map_err(|error| Problem::Refused(error.to_string()))
+        claimed.map_err(|error| Problem::Rejected(error.to_string()))
     }
 }
 

@@ -255,7 +255,7 @@ mod tests {
     };
 
     /// Plays requests one after the other, each as early as allowed. The words are statuses, `timeout`,
-    /// `refused` or `unknown`. Returns the length of each probation in seconds.
+    /// `rejected` or `unknown`. Returns the length of each probation in seconds.
     fn lengths(words: &str) -> String {
         let (mut health, mut now) = (Health::default(), Timestamp::from_ms(0));
         let mut told = Vec::new();
@@ -292,7 +292,7 @@ mod tests {
     fn observation(word: &str) -> Observation {
         let (outcome, is_gone) = match word {
             "timeout" => (Outcome::TimedOut, None),
-            "refused" => (Outcome::SocketError, None),
+            "rejected" => (Outcome::SocketError, None),
             "unknown" => (Outcome::ResolutionError, None),
             "denied" => (Outcome::Aborted, None),
             status => {
@@ -319,7 +319,7 @@ mod tests {
         check("429 429 429", "- - 10");
         check("timeout timeout timeout", "- - 10");
         check("408 408 408", "- - 10");
-        check("refused refused refused", "- - 30");
+        check("rejected rejected rejected", "- - 30");
         check("404 404 404", "- - 300");
         check("unknown unknown unknown", "- - 300");
         check("401 401 401", "- - 300");

@@ -213,9 +213,9 @@ impl Progress {
     }
 
     /// Counts a delivery that is not resubmitted.
-    pub fn skip(&mut self, delivery: DeliveryId, refusal: NotResubmitted) {
-        *self.skipped.entry(refusal).or_default() += 1;
-        self.note(delivery, refusal.explanation());
+    pub fn skip(&mut self, delivery: DeliveryId, rejection: NotResubmitted) {
+        *self.skipped.entry(rejection).or_default() += 1;
+        self.note(delivery, rejection.explanation());
     }
 
     /// Counts a delivery that the URL did not accept.
@@ -287,8 +287,8 @@ mod tests {
 
     #[test]
     fn names_lead_back() {
-        for refusal in NotResubmitted::ALL {
-            assert_eq!(NotResubmitted::from_name(refusal.name()), Some(refusal));
+        for rejection in NotResubmitted::ALL {
+            assert_eq!(NotResubmitted::from_name(rejection.name()), Some(rejection));
         }
     }
 }

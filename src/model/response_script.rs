@@ -176,22 +176,22 @@ mod tests {
         }
     }
 
-    fn refuse(script: &str, expected: &str) {
+    fn reject(script: &str, expected: &str) {
         let error = script.parse::<ResponseScript>().expect_err(script);
         assert!(error.to_string().contains(expected), "{script}: {error}");
     }
 
     #[test]
-    fn nonsense_is_refused_with_the_word_at_fault() {
-        refuse("", "no answer");
-        refuse(" , ", "no answer");
-        refuse("200 ok", "\"ok\" is no answer");
-        refuse("100", "\"100\" is no answer");
-        refuse("600", "\"600\" is no answer");
-        refuse("503x0", "\"503x0\" does not repeat");
-        refuse("503x", "\"503x\" does not repeat");
-        refuse("503x1000001", "does not repeat");
-        refuse("-1", "\"-1\" is no answer");
-        refuse(&"200 ".repeat(ENTRIES_MAX + 1), "more than 1000 entries");
+    fn nonsense_is_rejected_with_the_word_at_fault() {
+        reject("", "no answer");
+        reject(" , ", "no answer");
+        reject("200 ok", "\"ok\" is no answer");
+        reject("100", "\"100\" is no answer");
+        reject("600", "\"600\" is no answer");
+        reject("503x0", "\"503x0\" does not repeat");
+        reject("503x", "\"503x\" does not repeat");
+        reject("503x1000001", "does not repeat");
+        reject("-1", "\"-1\" is no answer");
+        reject(&"200 ".repeat(ENTRIES_MAX + 1), "more than 1000 entries");
     }
 }

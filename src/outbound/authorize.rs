@@ -62,10 +62,10 @@ impl TokenBook {
     }
 
     /// Drops a token that was rejected, unless it has been replaced.
-    async fn forget(&self, id: SubscriptionId, refused: &Secret) {
+    async fn forget(&self, id: SubscriptionId, rejected: &Secret) {
         let slot = self.slot(id);
         let mut known = slot.lock().await;
-        if known.as_ref().and_then(|known| known.fetched.as_ref().ok()) == Some(refused) {
+        if known.as_ref().and_then(|known| known.fetched.as_ref().ok()) == Some(rejected) {
             *known = None;
         }
     }

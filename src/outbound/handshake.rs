@@ -137,7 +137,7 @@ impl Outbound {
             Err(TransportError::Denied(denied)) => HandshakeResult::Denied {
                 reason: format!("the webhook was not called: {denied}"),
             },
-            Err(error) => refused(mask.text(format!("the handshake failed: {error}"))),
+            Err(error) => denied(mask.text(format!("the handshake failed: {error}"))),
         }
     }
 
@@ -253,7 +253,7 @@ fn read_consent(response: &TransportResponse, origin: &str) -> HandshakeResult {
         return rejected(status, reason);
     }
     if allowed.peek().is_none() {
-        return refused("the receiver answered 200 to OPTIONS, but without WebHook-Allowed-Origin");
+        return denied("the receiver answered 200 to OPTIONS, but without WebHook-Allowed-Origin");
     }
     match allowed.any(|each| is_origin(each, origin)) {
         true => HandshakeResult::Agreed { allowed_rate: None },
@@ -266,7 +266,7 @@ fn is_origin(allowed: &str, origin: &str) -> bool {
 }
 
 fn foreign_origin(origin: &str) -> HandshakeResult {
-    refused(format!(
+    denied(format!(
         "the receiver's WebHook-Allowed-Origin is neither {origin:?} nor \"*\""
     ))
 }
@@ -290,7 +290,7 @@ fn read_options(response: &TransportResponse, origin: &str) -> HandshakeResult {
     }
     match allowed_rate(&response.headers) {
         Ok(allowed_rate) => HandshakeResult::Agreed { allowed_rate },
-        Err(reason) => refused(reason),
+        Err(reason) => denied(reason),
     }
 }
 
@@ -322,7 +322,7 @@ fn words<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str
 fn rejected(status: u16, reason: String) -> HandshakeResult {
     match status {
         300..=399 | 401 | 403 | 404 | 405 => HandshakeResult::Denied { reason },
-        _ => refused(reason),
+        _ => denied(reason),
     }
 }
 
@@ -332,7 +332,7 @@ fn awaiting(reason: impl Into<String>) -> HandshakeResult {
     }
 }
 
-fn refused(reason: impl Into<String>) -> HandshakeResult {
+fn denied(reason: impl Into<String>) -> HandshakeResult {
     HandshakeResult::Rejected {
         reason: reason.into(),
     }

@@ -1,11 +1,11 @@
-//! Why a publish request is refused, in words that tell what to change.
+//! Why a publish request is rejected, in words that tell what to change.
 
 use std::fmt;
 
-/// How much of a refused value is shown.
+/// How much of a rejected value is shown.
 const SHOWN_CHARS: usize = 64;
 
-/// Why nothing of a publish request is taken: one bad event refuses them all (rule A).
+/// Why nothing of a publish request is taken: one bad event rejects them all (rule A).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadInput {
     pub kind: BadInputKind,
@@ -76,12 +76,12 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// A refused value in quotes, cut to a length that suits an error.
+/// A rejected value in quotes, cut to a length that suits an error.
 pub(super) fn quoted(text: &str) -> String {
     format!("{:?}", shortened(text))
 }
 
-/// A refused value cut to a length that suits an error.
+/// A rejected value cut to a length that suits an error.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -166,9 +166,9 @@ mod tests {
             mac,
             Err("the authorization server's token is no bearer token"),
         );
-        let refused = r#"{"error": "invalid_client", "error_description": "secret s3"}"#;
+        let rejected = r#"{"error": "invalid_client", "error_description": "secret s3"}"#;
         let said = "the authorization server answered 401 (invalid_client)";
-        check(401, refused, Err(said));
+        check(401, rejected, Err(said));
         let odd = r#"{"error": "your secret is s3"}"#;
         check(400, odd, Err("the authorization server answered 400"));
         check(302, token, Err("the authorization server answered 302"));

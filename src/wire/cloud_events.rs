@@ -60,7 +60,7 @@ pub(super) fn decode_for_namespace(
         other => return Err(unsupported(other)),
     };
     for (index, event) in events.iter().enumerate() {
-        refuse_long_names(event).map_err(|bad| bad.at(index))?;
+        reject_long_names(event).map_err(|bad| bad.at(index))?;
     }
     Ok(events)
 }
@@ -74,7 +74,7 @@ fn one_or_many(text: &str) -> Result<Vec<Event>, BadInput> {
     })
 }
 
-fn refuse_long_names(event: &Event) -> Result<(), BadInput> {
+fn reject_long_names(event: &Event) -> Result<(), BadInput> {
     let mut attributes = event.attributes.iter();
     match attributes.find(|each| each.name.len() > NAMESPACE_EXTENSION_NAME_MAX) {
         None => Ok(()),

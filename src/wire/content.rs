@@ -78,8 +78,8 @@ impl ContentType {
     }
 }
 
-/// Refuses a body that would have to be decompressed: its size is limited as it arrives.
-pub(super) fn refuse_content_encoding(headers: &HeaderMap) -> Result<(), BadInput> {
+/// Rejects a body that would have to be decompressed: its size is limited as it arrives.
+pub(super) fn reject_content_encoding(headers: &HeaderMap) -> Result<(), BadInput> {
     let encoding = headers.get_all(CONTENT_ENCODING).iter().find(|value| {
         let value = value.as_bytes().trim_ascii();
         !value.is_empty() && !value.eq_ignore_ascii_case(b"identity")
@@ -116,7 +116,7 @@ pub(super) fn json_text_of<'a>(
         BadInput::malformed(format!("the body is not UTF-8 from byte {at} on"))
     })?;
     let text = without_byte_order_mark(text);
-    refuse_deep(text)?;
+    reject_deep(text)?;
     Ok(text)
 }
 
@@ -131,8 +131,8 @@ pub(super) fn is_json(body: &[u8]) -> bool {
     text.is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok())
 }
 
-/// Refuses JSON that is nested too deeply; `RawValue`, which reads it next, does not.
-fn refuse_deep(text: &str) -> Result<(), BadInput> {
+/// Rejects JSON that is nested too deeply; `RawValue`, which reads it next, does not.
+fn reject_deep(text: &str) -> Result<(), BadInput> {
     if json::is_deeper_than(text, JSON_DEPTH_MAX) {
         return Err(BadInput::malformed(format!(
             "the JSON is nested more than {JSON_DEPTH_MAX} levels deep"
@@ -141,7 +141,7 @@ fn refuse_deep(text: &str) -> Result<(), BadInput> {
     Ok(())
 }
 
-/// The refusal of text in another character set than UTF-8.
+/// The rejection of text in another character set than UTF-8.
 fn foreign_charset(content_type: &ContentType) -> BadInput {
     let charset = quoted(content_type.charset.as_deref().unwrap_or(""));
     BadInput {

@@ -250,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mapped_is_refused() {
-        for (original, refusal) in [
+    fn what_cannot_be_mapped_is_rejected() {
+        for (original, rejection) in [
             (
                 r#"{"kind":"K"}"#,
                 "field \"path\": it is missing; it is mapped to subject without a default value",
@@ -280,7 +280,7 @@ mod tests {
             ),
         ] {
             let told = read(&mapping(), original).expect_err(original);
-            assert_eq!(told, refusal);
+            assert_eq!(told, rejection);
         }
         assert_eq!(
             read(&InputMapping::default(), "{}").expect_err("nothing is mapped"),

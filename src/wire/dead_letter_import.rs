@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_dead_letter_refuses_the_whole_blob() {
+    fn what_is_no_dead_letter_rejects_the_whole_blob() {
         for (blob, problem) in [
             ("", "it is no blob of dead letters"),
             ("[{}", "it is no blob of dead letters"),

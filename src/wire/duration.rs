@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn everything_else_is_rejected() {
         let malformed = "P PT P1 PT1 P1DT 1D PTS P1S P1H PT1D PT1M1H PT1S1S P1D1D P1DT1H1H pt1s P1d \
              -PT1S +PT1S PT-1S PT+1S P-1D PT1.S PT.5S PT1.5M P1.5D PT1.5.5S PT1,5S PT0.1234567890S \
              P1W1D P1WT1S PT1W P1DT1HX P1D2 PTT1S PPT1S ½ P½D PT1½S P١D";

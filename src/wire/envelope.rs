@@ -35,7 +35,7 @@ pub(super) fn object(text: &str) -> Result<Members<'_>, BadInput> {
     }
 }
 
-/// The refusal of a text that does not parse.
+/// The rejection of a text that does not parse.
 pub(super) fn not_json(error: &serde_json::Error) -> BadInput {
     let words = json_fault::words(error);
     BadInput::malformed(format!("it is not valid JSON: {words}"))
@@ -69,7 +69,7 @@ fn too_many(events_max: usize) -> BadInput {
     )
 }
 
-/// Refuses JSON of another kind, in Event Grid's words (rule 1.3).
+/// Rejects JSON of another kind, in Event Grid's words (rule 1.3).
 fn expect(kind: Kind, text: &str) -> Result<(), BadInput> {
     let found = Kind::of(text);
     // What is no JSON at all is better explained by parsing it.

@@ -56,7 +56,7 @@ impl ErrorBody {
     }
 }
 
-/// What the message of a refused publish request ends with: an id that the log knows too, and the
+/// What the message of a rejected publish request ends with: an id that the log knows too, and the
 /// moment, in the place and form in which Event Grid has them.
 pub fn correlation(id: Uuid, now: Timestamp) -> String {
     let at = now.to_utc();

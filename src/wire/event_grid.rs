@@ -198,11 +198,11 @@ mod tests {
 
     const TOPIC: &str = "/subscriptions/S/topics/orders";
 
-    /// Reads one event of these properties and tells the refusal, if any.
-    fn check(properties: &str, refusal: &str) {
+    /// Reads one event of these properties and tells the rejection, if any.
+    fn check(properties: &str, rejection: &str) {
         let result = decode(TOPIC, &format!("[{{{properties}}}]"));
         let told = result.err().map_or(String::new(), |bad| bad.to_string());
-        assert_eq!(told, refusal, "{properties}");
+        assert_eq!(told, rejection, "{properties}");
     }
 
     #[test]

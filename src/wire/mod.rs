@@ -69,7 +69,7 @@ pub fn decode_for(
     entropy: &Entropy,
 ) -> Result<Vec<Event>, BadInput> {
     if topic.namespace.is_some() {
-        content::refuse_content_encoding(headers)?;
+        content::reject_content_encoding(headers)?;
         return cloud_events::decode_for_namespace(headers, body);
     }
     let schema = topic.topic.kind.input_schema();
@@ -88,7 +88,7 @@ pub fn decode(
     now: Timestamp,
     entropy: &Entropy,
 ) -> Result<Vec<Event>, BadInput> {
-    content::refuse_content_encoding(headers)?;
+    content::reject_content_encoding(headers)?;
     match schema {
         InputSchema::EventGridSchema => {
             event_grid::decode(topic_resource_id, content::json_text(headers, body)?)

@@ -16,7 +16,7 @@ pub struct Recognized {
 }
 
 /// Recognizes an event: the object, or the first one of an array. What is no JSON is left to [`decode_one`] to
-/// refuse.
+/// reject.
 ///
 /// [`decode_one`]: crate::wire::decode_one
 pub fn recognize(json: &str) -> Recognized {

@@ -244,14 +244,14 @@ impl ReceivedBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     Bad,
-    Refused(LockError),
+    Rejected(LockError),
 }
 
 impl Failure {
     fn code(self) -> &'static str {
         match self {
             Self::Bad => "BadToken",
-            Self::Refused(
+            Self::Rejected(
                 LockError::LockLost
                 | LockError::IsDeadLetter
                 | LockError::TooManyProperties
@@ -264,14 +264,14 @@ impl Failure {
     fn message(self) -> String {
         match self {
             Self::Bad => "The token is not one that was received.".to_owned(),
-            Self::Refused(LockError::LockLost) => "Token has expired.".to_owned(),
-            Self::Refused(
-                refusal @ (LockError::IsDeadLetter
+            Self::Rejected(LockError::LockLost) => "Token has expired.".to_owned(),
+            Self::Rejected(
+                rejection @ (LockError::IsDeadLetter
                 | LockError::TooManyProperties
                 | LockError::QuotaExceeded
                 | LockError::HeldLongEnough),
             ) => {
-                let sentence = refusal.to_string();
+                let sentence = rejection.to_string();
                 let (first, rest) = sentence.split_at(1);
                 format!("{}{rest}.", first.to_uppercase())
             }

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_keys_and_past_expiries_are_refused() {
+    fn wrong_keys_and_past_expiries_are_rejected() {
         let expires_at = at("2030-01-01T00:00:00Z");
         let token = sign(RESOURCE, expires_at, &Secret::new(KEY));
         let before = at("2029-12-31T23:59:59.999Z");

@@ -56,7 +56,7 @@ fn a_byte_order_mark_is_passed_over() {
 }
 
 #[test]
-fn bodies_are_refused_by_their_form() {
+fn bodies_are_rejected_by_their_form() {
     let none = HeaderMap::new();
     for (headers, body, kind, told) in [
         (

@@ -8,7 +8,7 @@ const begin = stage();
 
 testBothWays("a key for one application", async (t, options) => {
   const { appliance, ann } = await begin(t, options);
-  ann.allow(/422/); // what the form answers with that is refused
+  ann.allow(/422/); // what the form answers with that is rejected
   await appliance.manage("PUT", "/queues/jobs", {});
   await create(ann);
   await connect(ann, appliance);

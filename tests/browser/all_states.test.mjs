@@ -16,7 +16,7 @@ test("pages before anything is there", async (t) => {
   const fresh = await Appliance.start();
   t.after(() => fresh.stop());
   const ann = await Administrator.arrive(browser, fresh.url, LAPTOP);
-  ann.allow(/40[13]|422/); // what pages that refuse something answer with
+  ann.allow(/40[13]|422/); // what pages that reject something answer with
   const lookAt = async (name, url, act) => {
     await ann.page.goto(url);
     await act?.(ann);
@@ -25,13 +25,13 @@ test("pages before anything is there", async (t) => {
   await lookAt("not set up", "/admin");
   await lookAt("broken link", "/admin/setup?token=wrong");
   await lookAt("setup", await fresh.setupUrl());
-  await lookAt("setup refused", await fresh.setupUrl(), weakPassword);
+  await lookAt("setup rejected", await fresh.setupUrl(), weakPassword);
   await ann.claim(fresh);
   for (const path of EMPTY) {
     await lookAt(`${path} empty`, `/admin${path}`);
   }
   await ann.signOut();
   await lookAt("login", "/admin/login");
-  await lookAt("login refused", "/admin/login", (ann) => ann.signIn(NAME, "wrong"));
+  await lookAt("login rejected", "/admin/login", (ann) => ann.signIn(NAME, "wrong"));
   await ann.leave();
 });

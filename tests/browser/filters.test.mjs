@@ -56,7 +56,7 @@ testBothWays("a filter is tried before and after it is saved", async (t, options
 
 test("clauses are added, removed and saved without JavaScript", async (t) => {
   const { appliance, ann, receiver } = await begin(t, { javaScriptEnabled: false });
-  ann.allow(/422/); // what a refused form answers with
+  ann.allow(/422/); // what a rejected form answers with
   const clause = (number) => ann.page.getByRole("group", { name: `Clause ${number}`, exact: true });
   const fill = async (number, key, operator, values) => {
     await clause(number).getByLabel("Key").fill(key);
@@ -149,7 +149,7 @@ for (const javaScriptEnabled of [true, false]) {
 
   test(`what is folded away keeps its values, ${how}`, async (t) => {
     const { appliance, ann, orders, receiver } = await begin(t, { javaScriptEnabled });
-    ann.allow(/422/); // what a refused form answers with
+    ann.allow(/422/); // what a rejected form answers with
     const fold = (id) => ann.page.locator(`#fold-${id}`);
     const isOpen = (id) => fold(id).evaluate((details) => details.open);
     const header = (number) => ann.page.getByRole("group", { name: `Header ${number}`, exact: true });

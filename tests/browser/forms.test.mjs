@@ -1,4 +1,4 @@
-// Forms that were refused, or not understood at first.
+// Forms that were rejected, or not understood at first.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,7 +8,7 @@ import { stage } from "./stage.mjs";
 
 const begin = stage();
 
-test("a refused form is gone back to and read again without being sent twice", async (t) => {
+test("a rejected form is gone back to and read again without being sent twice", async (t) => {
   const { ann } = await begin(t);
   ann.allow(/422/);
   await ann.page.goto("/admin/new-topic");

@@ -78,11 +78,11 @@ async function deadLetters(appliance, orders, receiver) {
   const body = JSON.stringify({ error: "no field total", hint: LONG_WORD });
   receiver.script({ status: 400, headers: { "X-Reason": LONG_WORD }, body }, 401);
   await appliance.subscribe(orders, "reports", receiver.url, {
-    filter: { includedEventTypes: ["Order.Refused"] },
+    filter: { includedEventTypes: ["Order.Rejected"] },
   });
-  const refused = { eventType: "Order.Refused", subject: `/orders/${LONG_WORD}` };
-  await appliance.publish(orders, [orderPaid({ ...refused, id: "refused-1" })]);
-  await appliance.publish(orders, [orderPaid({ ...refused, id: LONG_WORD, data: LONG_WORD })]);
+  const rejected = { eventType: "Order.Rejected", subject: `/orders/${LONG_WORD}` };
+  await appliance.publish(orders, [orderPaid({ ...rejected, id: "rejected-1" })]);
+  await appliance.publish(orders, [orderPaid({ ...rejected, id: LONG_WORD, data: LONG_WORD })]);
   const areDead = async () =>
     (await appliance.manage("GET", "/everpost/deadLetters")).value.length === 2;
   await eventually(areDead, "two dead letters");
@@ -111,7 +111,7 @@ async function everyOption(appliance, topic, receiver) {
   await appliance.subscribe(topic, LONG_SUBSCRIPTION, "", {
     destination,
     filter: {
-      includedEventTypes: ["Order.Paid", "Order.Refused", `Order.${LONG_WORD}`],
+      includedEventTypes: ["Order.Paid", "Order.Rejected", `Order.${LONG_WORD}`],
       subjectBeginsWith: "/orders/",
       subjectEndsWith: ".json",
       isSubjectCaseSensitive: true,
@@ -192,9 +192,9 @@ async function serviceBusTopic(appliance) {
 
 /** One request that is no JSON, and one of events with a fault. */
 async function rejectedEvents(appliance, orders) {
-  await appliance.publishRefused(orders, "[{");
+  await appliance.publishRejected(orders, "[{");
   const { subject, ...without } = orderPaid({ data: LONG_WORD.repeat(20) });
-  await appliance.publishRefused(orders, JSON.stringify([orderPaid(), without]));
+  await appliance.publishRejected(orders, JSON.stringify([orderPaid(), without]));
   const areKept = async () =>
     (await appliance.manage("GET", "/everpost/rejectedEvents")).value.length === 2;
   await eventually(areKept, "two rejected events");

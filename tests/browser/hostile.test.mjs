@@ -71,7 +71,7 @@ before(async () => {
   const isDead = async () =>
     (await appliance.manage("GET", "/everpost/deadLetters")).value.length === 1;
   await eventually(isDead, "a dead letter");
-  await appliance.publishRefused(topic, JSON.stringify([{ ...EVENT, eventTime: `${SCRIPT}${IMAGE}` }]));
+  await appliance.publishRejected(topic, JSON.stringify([{ ...EVENT, eventTime: `${SCRIPT}${IMAGE}` }]));
   const isKept = async () =>
     (await appliance.manage("GET", "/everpost/rejectedEvents")).value.length === 1;
   await eventually(isKept, "a rejected event");

@@ -56,7 +56,7 @@ async function fill() {
   for (let index = 0; index < ROWS; index += 1) {
     const filter = { includedEventTypes: ["Contoso.Orders.OrderShipped"] };
     await appliance.subscribe(orders, `subscription-number-${index}`, receiver.url, { filter });
-    await appliance.publishRefused(orders, `[{"id": "${index}"}]`);
+    await appliance.publishRejected(orders, `[{"id": "${index}"}]`);
   }
   const people = await appliance.createTopic("people");
   const { key1, endpoint } = people;

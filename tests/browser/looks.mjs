@@ -19,7 +19,7 @@ export function testLooks(name, places) {
 
   test(name, async (t) => {
     const ann = await Administrator.arrive(shared.browser, shared.appliance.url, LAPTOP);
-    ann.allow(/40[349]|422/); // what pages that refuse something answer with
+    ann.allow(/40[349]|422/); // what pages that reject something answer with
     await ann.page.goto("/admin/login");
     await ann.signIn();
     await ann.isOn("Overview");

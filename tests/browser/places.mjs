@@ -137,7 +137,7 @@ export const PAGES = [
   ["/account", "/admin/account"],
   ["/account/second-factor", "/admin/account/second-factor"],
   ["/account/time-zone", "/admin/account", (ann) => ann.press("Change time zone")],
-  ["/account/password", "/admin/account", refusePassword],
+  ["/account/password", "/admin/account", rejectPassword],
   ["/alerts", "/admin/alerts", (ann) => ann.comesToSee("1 alert is firing.")],
   ["/new-alert-rule", "/admin/new-alert-rule"],
   ["/alert-rules/{rule}/edit", "/admin/alert-rules/disk-space/edit"],
@@ -162,7 +162,7 @@ export const PAGES = [
   ["/playground/token", "/admin/playground", (ann) => ann.press("Continue")],
   ["/api", "/admin/api"],
   ["/api/{operation}", "/admin/api/putEventSubscription"],
-  ["/first-event", "/admin/first-event", refuse("Name of the topic", "o", createAll)],
+  ["/first-event", "/admin/first-event", reject("Name of the topic", "o", createAll)],
   ["/first-event/{step}", "/admin/first-event", beginGuide],
   ["/first-event/repair", GUIDE, repair],
 ];
@@ -209,11 +209,11 @@ export const STATES = [
     await ann.comesToSee("the event has become a dead letter");
   }],
   ["topic nobody subscribed to", "/admin/topics/cloud"],
-  ["topic form refused", "/admin/new-topic", refuse("Name", "two words", "Create topic")],
+  ["topic form rejected", "/admin/new-topic", reject("Name", "two words", "Create topic")],
   ["topic form for custom events", "/admin/new-topic",
     (ann) => ann.page.getByLabel("Input schema").selectOption("CustomEventSchema")],
-  ["subscription form refused for much", `${ORDERS}/new-subscription`, refuseMuch],
-  ["namespace form refused", "/admin/new-namespace", refuse("Name", "two words", "Create namespace")],
+  ["subscription form rejected for much", `${ORDERS}/new-subscription`, rejectMuch],
+  ["namespace form rejected", "/admin/new-namespace", reject("Name", "two words", "Create namespace")],
   ["namespace topic", IN_SHOP, async (ann) => {
     await ann.page.getByText("Publish from your own code").click();
     await ann.page.getByText("JavaScript", { exact: true }).click();
@@ -228,10 +228,10 @@ export const STATES = [
     (ann) => ann.page.getByText("Receive with your own code").click()],
   ["pull queue with nothing in it", `${IN_SHOP}/subscriptions/idle`],
   ["pull subscription form", `${IN_SHOP}/subscriptions/audit/edit`],
-  ["pull subscription form refused", `${IN_SHOP}/new-subscription?deliveryMode=Queue`,
-    refuse("Name", "two words", "Create event subscription")],
+  ["pull subscription form rejected", `${IN_SHOP}/new-subscription?deliveryMode=Queue`,
+    reject("Name", "two words", "Create event subscription")],
   ["push subscription form of a namespace", `${IN_SHOP}/new-subscription`],
-  ["queue form refused", "/admin/new-queue", refuse("Name", "two words", "Create queue")],
+  ["queue form rejected", "/admin/new-queue", reject("Name", "two words", "Create queue")],
   ["queue with sessions", "/admin/queues/steps/send", async (ann) => {
     await ann.type("Body", LONG_WORD);
     await ann.type("Session ID", LONG_WORD.slice(0, 128));
@@ -241,29 +241,29 @@ export const STATES = [
   ["queue with nothing in it", "/admin/queues/idle-queue"],
   ["Service Bus topic with its code", SALES, (ann) => ann.page.getByText("Send and receive with your own code").click()],
   ["subscription with no rules", `${SALES}/subscriptions/idle`],
-  ["rule form refused", `${LARGE}/new-rule`, async (ann) => {
+  ["rule form rejected", `${LARGE}/new-rule`, async (ann) => {
     await ann.page.getByLabel("Name").fill("broken");
-    await refuse("Condition", "a =", "Create rule")(ann);
+    await reject("Condition", "a =", "Create rule")(ann);
   }],
   ["rule form with properties", `${LARGE}/new-rule`,
     (ann) => ann.page.getByLabel("Matches").selectOption("CorrelationFilter")],
-  ["condition refused", `${LARGE}/try-rule?sql=a%3D`],
+  ["condition rejected", `${LARGE}/try-rule?sql=a%3D`],
   ["queues none found", "/admin/queues?text=nobody"],
-  ["message form refused", "/admin/queues/steps/send", refuse("Time to live", "soon", "Send message")],
+  ["message form rejected", "/admin/queues/steps/send", reject("Time to live", "soon", "Send message")],
   ["message in hex", JOBS, async (ann) => {
     await ann.openFirstRow();
     await ann.follow("Hex");
   }],
   ["subscription that failed", `${ORDERS}/subscriptions/audit`],
   ["subscription with everything", "/admin/subscriptions", (ann) => ann.follow(LONG_SUBSCRIPTION)],
-  ["subscription form refused", `${ORDERS}/new-subscription`, refuseSubscription],
+  ["subscription form rejected", `${ORDERS}/new-subscription`, rejectSubscription],
   ["form with clauses", "/admin/subscriptions", editClauses],
   ["form with filters as JSON", "/admin/subscriptions", editJson],
   ["form with headers", `${ORDERS}/new-subscription`, addHeaders],
   ["form with every credential", `${BILLING}/edit`, chooseCredentials],
   ["signing secret made", `${ORDERS}/subscriptions/audit/signing`, (ann) => ann.press("Start signing")],
   ["subscription that signs", `${ORDERS}/subscriptions/audit`],
-  ["publish refused", `${ORDERS}/publish`, refuse("Events", "[{}]", "Publish")],
+  ["publish rejected", `${ORDERS}/publish`, reject("Events", "[{}]", "Publish")],
   ["event delivered", "/admin/events/1"],
   ["event long", "/admin/events/63?as=text"],
   ["event nobody wanted", "/admin/events/66"],
@@ -271,7 +271,7 @@ export const STATES = [
   ["events that nobody wanted", "/admin/events?state=Unmatched"],
   ["rejected event of little", "/admin/rejected-events/1"],
   ["rejected events none found", "/admin/rejected-events?reason=nonsense"],
-  ["events refused", "/admin/events?of=nobody&from=yesterday"],
+  ["events rejected", "/admin/events?of=nobody&from=yesterday"],
   ["events older", "/admin/events?before=40&of=orders"],
   ["dead letters by event type", "/admin/dead-letters?group=type"],
   ["dead letters of nothing", "/admin/dead-letters?of=orders/billing"],
@@ -281,20 +281,20 @@ export const STATES = [
   ["log of warnings", "/admin/system?log=warnings"],
   ["commands", REJECTED, (ann) => ann.page.getByText("Same on the command line").click()],
   ["inspector that nothing has come to", "/admin/inspectors/idle"],
-  ["alert channel form of a webhook refused", "/admin/new-alert-channel", async (ann) => {
+  ["alert channel form of a webhook rejected", "/admin/new-alert-channel", async (ann) => {
     await ann.page.getByLabel("Kind", { exact: true }).selectOption("Webhook");
     await ann.type("Name", "two words");
     await ann.press("Create channel");
   }],
-  ["inspector form refused", "/admin/new-inspector", refuse("Name", "two words", "Create inspector")],
+  ["inspector form rejected", "/admin/new-inspector", reject("Name", "two words", "Create inspector")],
   ["URL blocked", "/admin/settings", tryUrl("http://169.254.169.254/latest")],
   ["connection blocked", "/admin/system", testConnection("http://169.254.169.254/latest")],
   ["filter tried on all of a topic", "/admin/playground/filter", askEverybody],
-  ["filter refused", "/admin/playground/filter", refuse("Filter", "[]", "Try it")],
-  ["conversion refused", "/admin/playground/convert", refuse("Event", "{}", "Convert")],
-  ["token form refused", `${ORDERS}/keys/token`, async (ann) => {
+  ["filter rejected", "/admin/playground/filter", reject("Filter", "[]", "Try it")],
+  ["conversion rejected", "/admin/playground/convert", reject("Event", "{}", "Convert")],
+  ["token form rejected", `${ORDERS}/keys/token`, async (ann) => {
     await ann.page.getByLabel("Valid for").selectOption("other");
-    await refuse("Expires", "2020-01-01T00:00", "Create SAS token")(ann);
+    await reject("Expires", "2020-01-01T00:00", "Create SAS token")(ann);
   }],
   ["API nothing found", "/admin/api?q=nonsense"],
   ["API of Service Bus", "/admin/api/peekLockDeadLetterInNamespace"],
@@ -310,7 +310,7 @@ export const STATES = [
 
 export const EMPTY = ["/", "/playground", "/topics", "/namespaces", "/subscriptions", "/queues", "/events", "/rejected-events", "/dead-letters", "/replays", "/inspectors"];
 
-function refuse(label, text, button) {
+function reject(label, text, button) {
   return async (ann) => {
     await ann.type(label, text);
     await ann.press(button);
@@ -429,24 +429,24 @@ async function addHeaders(ann) {
   await ann.page.getByRole("alert").waitFor();
 }
 
-async function refuseSubscription(ann) {
+async function rejectSubscription(ann) {
   await ann.type("Name", "billing2");
-  await refuse("Endpoint URL", "ftp://shop.example/events", "Create event subscription")(ann);
+  await reject("Endpoint URL", "ftp://shop.example/events", "Create event subscription")(ann);
 }
 
-async function refuseMuch(ann) {
+async function rejectMuch(ann) {
   await ann.type("Name", "two words");
   await ann.unfold("Retries");
   await ann.type("Max attempts", "31");
-  await refuse("Endpoint URL", "ftp://shop.example/events", "Create event subscription")(ann);
+  await reject("Endpoint URL", "ftp://shop.example/events", "Create event subscription")(ann);
 }
 
-async function refusePassword(ann) {
+async function rejectPassword(ann) {
   await ann.type("Current password", PASSWORD);
-  await refuse("New password", "short", "Change password")(ann);
+  await reject("New password", "short", "Change password")(ann);
 }
 
 export async function weakPassword(ann) {
   await ann.type("Name", NAME);
-  await refuse("Password", "password", "Create account")(ann);
+  await reject("Password", "password", "Create account")(ann);
 }

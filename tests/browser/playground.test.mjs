@@ -58,7 +58,7 @@ testBothWays("a pasted event is held against filters", async (t, options) => {
   await ann.leave();
 });
 
-test("an event is converted, or refused in words", async (t) => {
+test("an event is converted, or rejected in words", async (t) => {
   const { ann } = await begin(t);
   ann.allow(/422/);
   await ann.follow("Convert an event");

@@ -4,13 +4,13 @@ import { stage, testBothWays } from "./stage.mjs";
 
 const begin = stage();
 
-testBothWays("from the overview to the reason of a refused request", async (t, options) => {
+testBothWays("from the overview to the reason of a rejected request", async (t, options) => {
   const { appliance, ann } = await begin(t, options);
   const orders = await appliance.createTopic("orders");
   const invoices = await appliance.createTopic("invoices");
 
-  await appliance.publishRefused(orders, '[{"id": "order-1", "subject": "/1"}]');
-  await appliance.publishRefused(invoices, "[");
+  await appliance.publishRejected(orders, '[{"id": "order-1", "subject": "/1"}]');
+  await appliance.publishRejected(invoices, "[");
   await ann.reloadsUntil("2 publish requests");
   await ann.follow("View requests: 2 publish requests");
   await ann.isOn("Rejected events");

@@ -29,7 +29,7 @@ const order = (id) => ({
   data: { total: null },
 });
 
-async function refuse(appliance, topic, receiver, ids) {
+async function reject(appliance, topic, receiver, ids) {
   receiver.script(...ids.map(() => 400));
   const before = receiver.deliveries.length;
   await appliance.publish(topic, ids.map(order));
@@ -40,7 +40,7 @@ async function deadLetters(appliance, receiver) {
   const topic = await appliance.createTopic("orders");
   await appliance.subscribe(topic, "billing", receiver.url);
   const ids = Array.from({ length: DEAD_LETTERS }, (_, index) => `order-${index}`);
-  await refuse(appliance, topic, receiver, ids);
+  await reject(appliance, topic, receiver, ids);
   return topic;
 }
 
@@ -60,7 +60,7 @@ async function replayAll(ann, receiver) {
 }
 
 async function pauseAndCancel(ann, appliance, topic, receiver) {
-  await refuse(appliance, topic, receiver, ["late-1", "late-2", "late-3"]);
+  await reject(appliance, topic, receiver, ["late-1", "late-2", "late-3"]);
   await ann.goesTo("Dead letters");
   await ann.reloadsUntil("late-3");
   await ann.page.getByLabel("More actions").click();
@@ -80,7 +80,7 @@ async function pauseAndCancel(ann, appliance, topic, receiver) {
 }
 
 async function mend(ann, appliance, topic, receiver) {
-  await refuse(appliance, topic, receiver, ["broken"]);
+  await reject(appliance, topic, receiver, ["broken"]);
   await ann.goesTo("Dead letters");
   await ann.reloadsUntil("broken");
   await ann.openFirstRow();

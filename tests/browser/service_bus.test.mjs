@@ -8,7 +8,7 @@ const begin = stage();
 
 testBothWays("from a new topic to a resubmitted dead letter", async (t, options) => {
   const { appliance, ann } = await begin(t, options);
-  ann.allow(/422/); // what the form answers with that is refused
+  ann.allow(/422/); // what the form answers with that is rejected
   await create(ann);
   await addRule(ann);
   await send(ann);

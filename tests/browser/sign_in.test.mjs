@@ -44,7 +44,7 @@ test("before it is set up, the appliance shows the way and nothing else", async 
   await eve.leave();
 });
 
-test("a weak password is refused where it was typed", async () => {
+test("a weak password is rejected where it was typed", async () => {
   const ann = await arrive();
   ann.allow(/422/);
   await ann.page.goto(await appliance.setupUrl());
@@ -118,9 +118,9 @@ test("guessing is answered without a hint, and then not at all for a while", asy
   }
 
   assert.ok(tries >= FREE_TRIES, `${tries} tries`);
-  const refusal = await ann.page.getByRole("alert").innerText();
-  const wait = Number(/^Too many tries. Try again in (\d+) s.$/.exec(refusal)?.[1]);
-  assert.ok(wait >= 1 && wait <= 300, refusal);
+  const rejection = await ann.page.getByRole("alert").innerText();
+  const wait = Number(/^Too many tries. Try again in (\d+) s.$/.exec(rejection)?.[1]);
+  assert.ok(wait >= 1 && wait <= 300, rejection);
   await ann.leave();
 });
 

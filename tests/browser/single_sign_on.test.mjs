@@ -73,11 +73,11 @@ for (const javaScriptEnabled of [true, false]) {
     await again.leave();
 
     provider.people.set(name, ["staff"]);
-    const refused = await arriveAt("/admin/login", { javaScriptEnabled });
-    await signIn(refused, name);
-    await refused.isOn("Sign in");
-    await refused.sees("none of your groups has the role viewer, operator or admin; the groups are staff");
-    await refused.leave();
+    const rejected = await arriveAt("/admin/login", { javaScriptEnabled });
+    await signIn(rejected, name);
+    await rejected.isOn("Sign in");
+    await rejected.sees("none of your groups has the role viewer, operator or admin; the groups are staff");
+    await rejected.leave();
     await eve.leave();
   });
 }

@@ -62,7 +62,7 @@ export class Visitor {
     this.page = page;
   }
 
-  /** A problem that the test is about, such as the status of a form that is refused. */
+  /** A problem that the test is about, such as the status of a form that is rejected. */
   allow(pattern) {
     this.#allowed.push(pattern);
   }

@@ -144,8 +144,8 @@ export class Appliance {
     }
   }
 
-  /** Publishes a text that must be refused; returns the reason. */
-  async publishRefused(topic, text) {
+  /** Publishes a text that must be rejected; returns the reason. */
+  async publishRejected(topic, text) {
     const headers = { "aeg-sas-key": topic.key1, "Content-Type": "application/json" };
     const answer = await fetch(topic.endpoint, { method: "POST", headers, body: text });
     if (answer.status !== 400) {
@@ -179,7 +179,7 @@ export class Appliance {
   }
 }
 
-/** Without what is meant for the tests: the appliance refuses to start with a setting it does not know. */
+/** Without what is meant for the tests: the appliance rejects to start with a setting it does not know. */
 function environment() {
   const variables = Object.entries(process.env);
   return Object.fromEntries(variables.filter(([name]) => !name.startsWith("EVERPOST_")));

@@ -32,7 +32,7 @@ def eventually(question, what, patience_s=PATIENCE_S):
 
 
 def environment():
-    """Without what is meant for the tests: the appliance refuses to start with a setting it does not know."""
+    """Without what is meant for the tests: the appliance rejects to start with a setting it does not know."""
     return {name: value for name, value in os.environ.items() if not name.startswith("EVERPOST_")}
 
 

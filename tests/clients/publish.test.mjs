@@ -141,7 +141,7 @@ test("a wrong key is unauthorized", async () => {
   assert.deepEqual(await appliance.events(topic), []);
 });
 
-test("one bad event refuses the whole list", async () => {
+test("one bad event rejects the whole list", async () => {
   const topic = await createTopic();
   const list = [gridEvent(), gridEvent({ id: "" })];
 

@@ -59,7 +59,7 @@ class Receiver:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self):
-        """Hangs up on everybody; the port refuses connections from then on."""
+        """Hangs up on everybody; the port rejects connections from then on."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()

@@ -56,20 +56,20 @@ def publish(topic, *ids):
     assert requests.post(topic.endpoint, json=body, headers=headers, timeout=PATIENCE_S).ok
 
 
-def refuse(topic, receiver, *ids):
-    """Has the receiver refuse these events, in words of its own."""
-    refusal = {
+def reject(topic, receiver, *ids):
+    """Has the receiver reject these events, in words of its own."""
+    rejection = {
         "Everpost-Dead-Letter-Reason": "Unknown customer",
         "Everpost-Dead-Letter-Description": 'there is no "7"',
     }
-    receiver.script(*[(422, refusal)] * len(ids))
+    receiver.script(*[(422, rejection)] * len(ids))
     publish(topic, *ids)
 
 
 def dead_letter(appliance, topic, receiver, *ids):
     """The same, and waits until they are dead letters."""
     before = len(appliance.dead_letters(topic))
-    refuse(topic, receiver, *ids)
+    reject(topic, receiver, *ids)
     eventually(lambda: len(appliance.dead_letters(topic)) == before + len(ids), "dead letters")
 
 
@@ -135,8 +135,8 @@ def test_any_letter_case_and_no_sending(appliance, topic, receiver):
     queue = Queue(appliance, topic)
     path = queue.path.replace("Subscriptions", "subscriptions").replace("$DeadLetterQueue", "%24deadletterqueue")
     assert queue.ask("POST", f"{path}/Messages/Head?timeout=0", token(appliance.url, appliance.token)).ok
-    refused = queue.ask("POST", f"{queue.path}/messages")
-    assert refused.status_code == 400 and refused.text.startswith("<Error><Code>400</Code><Detail>")
+    rejected = queue.ask("POST", f"{queue.path}/messages")
+    assert rejected.status_code == 400 and rejected.text.startswith("<Error><Code>400</Code><Detail>")
 
 
 @pytest.mark.guesses
@@ -270,7 +270,7 @@ def test_the_stock_client_waits_and_removes(appliance, topic, receiver, client):
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
     with receiving(client, topic, receive_mode=mode) as dead:
         assert dead.receive_messages(max_wait_time=1) == []
-        dying = threading.Timer(0.5, refuse, [topic, receiver, "late"])
+        dying = threading.Timer(0.5, reject, [topic, receiver, "late"])
         dying.start()
         [message] = receive(dead, 1)
         dying.join()

@@ -34,7 +34,7 @@ def publish(topic, ids):
     assert requests.post(topic.endpoint, json=events, headers=headers, timeout=30).status_code == 200
 
 
-def refuse(receiver):
+def reject(receiver):
     """Everything, for as long as a test takes."""
     receiver.script(*[400] * 10_000)
 
@@ -58,7 +58,7 @@ def test_an_export_to_s3_survives_every_kill_and_its_import_delivers(s3, receive
     fast = ["--time-scale", 100, "--dead-letter-export-delay-s", 0]
     with Appliance(tmp_path / "data", *fast) as appliance:
         topic = appliance.create_topic("orders")
-        refuse(receiver)
+        reject(receiver)
         appliance.subscribe(topic, "billing", receiver.url, {"skipValidation": True},
                             deadLetterDestination=storage_at(url))
         published = []
@@ -104,12 +104,12 @@ def test_an_export_to_s3_survives_every_kill_and_its_import_delivers(s3, receive
         eventually(arrived, "what was imported arrives")
 
 
-def test_storage_that_refuses_is_told_of_with_the_subscription(s3, receiver, tmp_path):
+def test_storage_that_rejects_is_told_of_with_the_subscription(s3, receiver, tmp_path):
     client, url = s3
     fast = ["--time-scale", 10, "--dead-letter-export-delay-s", 0]
     with Appliance(tmp_path / "data", *fast) as appliance:
         topic = appliance.create_topic("orders")
-        refuse(receiver)
+        reject(receiver)
         late = "dead-and-late"
         appliance.subscribe(topic, "billing", receiver.url, {"skipValidation": True},
                             deadLetterDestination=storage_at(url, late))

@@ -143,7 +143,7 @@ def test_the_first_wait_depends_on_the_answer(appliance, receiver, fresh_name, a
         (413, "UndeliverableDueToHttpRequestEntityTooLarge", "PayloadTooLarge"),
     ],
 )
-def test_a_refusal_is_final(appliance, receiver, fresh_name, status, reason, outcome):
+def test_a_rejection_is_final(appliance, receiver, fresh_name, status, reason, outcome):
     topic = appliance.create_topic(fresh_name())
     appliance.subscribe(topic, "billing", receiver.url)
     receiver.script(status)
@@ -197,8 +197,8 @@ def test_a_dead_letter_is_resubmitted_and_delivered(appliance, receiver, fresh_n
 
     again = appliance.manage("POST", f"{path}/resubmit", status=200)["deliveryId"]
 
-    refused, delivered = receiver.wait_for(2)
-    assert delivered.body == refused.body
+    rejected, delivered = receiver.wait_for(2)
+    assert delivered.body == rejected.body
     assert delivered.headers["aeg-delivery-count"] == "0"
 
     def settled():

@@ -73,8 +73,8 @@ def test_what_is_under_way_is_waited_for_and_time_passes_when_it_is_told_to(url)
     assert late.returncode == 1 and "1 event of 2 delivered within 0s" in late.stderr
     advanced = ask(url, "POST", "/everpost/test/advance", {"seconds": 86_400 * 365})
     assert advanced.json()["now"] > "2027"
-    refused = ask(url, "POST", "/everpost/test/advance", {"seconds": 1e9})
-    assert refused.status_code == 400 and "seconds" in refused.json()["error"]["message"]
+    rejected = ask(url, "POST", "/everpost/test/advance", {"seconds": 1e9})
+    assert rejected.status_code == 400 and "seconds" in rejected.json()["error"]["message"]
 
 
 def test_it_takes_the_token(url):

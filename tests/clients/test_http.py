@@ -134,7 +134,7 @@ def test_options_needs_no_credentials(topic):
         ([{**EVENT, "data": None}, {**EVENT, "subject": None}], "subject"),
     ],
 )
-def test_a_bad_body_is_refused_with_its_field_named(appliance, topic, body, named):
+def test_a_bad_body_is_rejected_with_its_field_named(appliance, topic, body, named):
     answer = post(topic.endpoint, {"aeg-sas-key": topic.key1}, body)
 
     message = error_of(answer, 400, "BadRequest")

@@ -149,13 +149,13 @@ def test_frames_without_end_cost_nobody_else(attacked, unharmed, frame):
             assert sent < FRAMES_BYTES, "it took all of them"
 
 
-def test_more_streams_than_there_may_be_are_refused(attacked, unharmed):
+def test_more_streams_than_there_may_be_are_rejected(attacked, unharmed):
     with http2.Connection(attacked.url) as connection:
         # Bodies that never come keep their requests open.
         for _ in range(300):
             connection.send(connection.head("POST", "/admin/login", ends=False))
-        refused = (frame for frame in connection.received(10) if isinstance(frame, (RstStreamFrame, GoAwayFrame)))
-        assert next(refused, None), "all 300 were taken"
+        rejected = (frame for frame in connection.received(10) if isinstance(frame, (RstStreamFrame, GoAwayFrame)))
+        assert next(rejected, None), "all 300 were taken"
 
 
 def test_bodies_that_trickle_take_no_more_than_a_share(attacked, unharmed):

@@ -114,12 +114,12 @@ def test_a_topic_keeps_its_schema(arm, fresh_name):
     assert created.input_schema == "CloudEventSchemaV1_0"
 
 
-def test_bad_names_are_refused(arm):
+def test_bad_names_are_rejected(arm):
     for name in ["ab", "system-topic", "x" * 51]:
-        with pytest.raises(HttpResponseError) as refused:
+        with pytest.raises(HttpResponseError) as rejected:
             arm.create_topic(name)
-        assert refused.value.status_code == 400
-        assert name in refused.value.message
+        assert rejected.value.status_code == 400
+        assert name in rejected.value.message
 
 
 def test_keys_are_listed_and_regenerated_one_by_one(arm, fresh_name):
@@ -250,7 +250,7 @@ def test_defaults_are_the_published_ones(arm, receiver, fresh_name):
     assert not read.filter or not read.filter.is_subject_case_sensitive
 
 
-def test_impossible_event_subscriptions_are_refused(arm, receiver, fresh_name):
+def test_impossible_event_subscriptions_are_rejected(arm, receiver, fresh_name):
     topic = arm.create_topic(fresh_name())
     of_topic = arm.subscriptions_of(topic)[0]
     impossible = {
@@ -267,12 +267,12 @@ def test_impossible_event_subscriptions_are_refused(arm, receiver, fresh_name):
     }
 
     for field, settings in impossible.items():
-        with pytest.raises(HttpResponseError) as refused:
+        with pytest.raises(HttpResponseError) as rejected:
             of_topic(
                 "begin_create_or_update", "impossible", subscription(receiver.url, **settings)
             ).result()
-        assert refused.value.status_code == 400, field
-        assert field in refused.value.message
+        assert rejected.value.status_code == 400, field
+        assert field in rejected.value.message
     assert names(arm, topic) == []
 
 

@@ -172,11 +172,11 @@ def test_subscriptions_are_managed(shop, receiver):
 def test_a_webhook_that_does_not_agree_gets_no_subscription(shop, receiver):
     receiver.handshake_answer = (200, {}, b"")
 
-    with pytest.raises(HttpResponseError) as refused:
+    with pytest.raises(HttpResponseError) as rejected:
         shop.subscribe("billing", receiver.url)
 
-    assert refused.value.status_code == 400
-    assert "WebHook-Allowed-Origin" in refused.value.message
+    assert rejected.value.status_code == 400
+    assert "WebHook-Allowed-Origin" in rejected.value.message
     assert list(shop.subscriptions("list_by_namespace_topic")) == []
 
 
@@ -203,15 +203,15 @@ def test_the_namespace_is_found_by_the_key_alone(shop, receiver):
     assert receiver.wait_for_events(1)[0]["id"] == "found"
 
 
-def test_refusals_are_read_by_the_client(shop):
+def test_rejections_are_read_by_the_client(shop):
     with pytest.raises(ClientAuthenticationError):
         shop.publisher("nonsense").send(cloud_event())
     with pytest.raises(ResourceNotFoundError):
         shop.publisher(shop.keys().key1, topic="nothing").send(cloud_event())
-    with pytest.raises(HttpResponseError) as refused:
+    with pytest.raises(HttpResponseError) as rejected:
         shop.publisher(shop.keys().key1).send([cloud_event() for _ in range(1001)])
-    assert refused.value.status_code == 413
-    assert "at most 1000" in refused.value.message
+    assert rejected.value.status_code == 413
+    assert "at most 1000" in rejected.value.message
 
 
 def test_what_is_given_up_is_recorded_as_azure_does(appliance, shop, receiver):

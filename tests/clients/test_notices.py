@@ -66,13 +66,13 @@ def publish(topic, *ids, data="x"):
 def test_dead_letters_and_the_replay_job_that_sends_them_again(appliance, told, topic, receiver):
     appliance.subscribe(topic, "billing", receiver.url)
     receiver.script(400)
-    publish(topic, "refused")
+    publish(topic, "rejected")
     event = told.await_notice("DeadLettersAdded", topic=topic.name)
     assert event["subject"] == f"/topics/{topic.name}/eventSubscriptions/billing"
     assert event["data"]["deadLetterReason"] == "UndeliverableDueToHttpBadRequest"
     assert event["data"]["count"] == 1
     dead = appliance.manage("GET", f"/everpost/deadLetters/{event['data']['lastDeliveryId']}")
-    assert dead["record"]["id"] == "refused"
+    assert dead["record"]["id"] == "rejected"
 
     job = appliance.manage("POST", "/everpost/replays", {"source": {"filter": {"topic": topic.name}}})
     event = told.await_notice("ReplayFinished", replayJobId=job["id"])

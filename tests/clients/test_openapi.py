@@ -13,9 +13,9 @@ from appliance import Appliance, eventually
 # Operations at the paths of Azure Resource Manager: the same as others, and asked only to show something.
 BY_RESOURCE_ID = "ByResourceId"
 
-# What the examples are refused for: locks and codes that nobody holds, a delivery that is not pending,
+# What the examples are rejected for: locks and codes that nobody holds, a delivery that is not pending,
 # an event of another topic, what a pulled subscription has not, a directory that is not there.
-REFUSED = {
+REJECTED = {
     "confirmValidation": 404,
     "confirmValidationByPost": 404,
     "completeDeadLetter": 404,
@@ -50,7 +50,7 @@ OR_REFUSED = {
     "sendEvent": 409,
 }
 
-# In the place of the examples: an inspector that refuses, so that there are dead letters; queues that
+# In the place of the examples: an inspector that rejects, so that there are dead letters; queues that
 # are not waited for.
 # The user of the example of createUser is put before.
 BODIES = {"putInspector": {"answers": "400"}, "createUser": {"name": "another", "role": "viewer"}}
@@ -180,7 +180,7 @@ def test_every_request_is_answered_as_the_document_tells(own_appliance, operatio
         world.ask(operation)
     for operation in publishes:
         world.ask(operation)
-    world.publish_what_is_refused()
+    world.publish_what_is_rejected()
     world.await_dead_letters()
     for operation in [*creations, *of("GET", "OPTIONS", "PATCH"), *seconds]:
         world.ask(operation)
@@ -212,7 +212,7 @@ class World:
                 allow_redirects=False,
             )
             operation.check(answer)
-            expected = REFUSED.get(operation.id)
+            expected = REJECTED.get(operation.id)
             at = f"{operation.id}: {answer.status_code} {answer.text}"
             if expected:
                 assert answer.status_code == expected, at
@@ -225,12 +225,12 @@ class World:
             return {"aeg-sas-key": keys["key1"]}
         return {"Authorization": f"Bearer {self.appliance.token}"} if operation.json["security"] else {}
 
-    def publish_what_is_refused(self):
+    def publish_what_is_rejected(self):
         headers = {"Authorization": f"Bearer {self.appliance.token}"}
         url = f"{self.appliance.url}/topics/orders/api/events"
         assert requests.post(url, json=[{}], headers=headers, timeout=30).status_code == 400
         path = "/everpost/rejectedEvents"
-        eventually(lambda: self.appliance.manage("GET", path)["value"], "a refused request")
+        eventually(lambda: self.appliance.manage("GET", path)["value"], "a rejected request")
 
     def await_dead_letters(self):
         path = "/everpost/deadLetters?topic=orders"

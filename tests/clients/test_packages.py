@@ -56,7 +56,7 @@ everpost events list | grep /orders/7
 everpost doctor
 everpost upgrade-check
 
-: a restart behind the socket refuses nobody
+: a restart behind the socket rejects nobody
 systemctl stop everpost
 systemctl enable --now everpost.socket
 systemctl start everpost

@@ -107,9 +107,9 @@ def test_nobody_else_changes_what_a_file_defines(appliance, folder):
         ("DELETE", billing, None),
         ("PUT", "/everpost/inspectors/bin", {"answers": "500"}),
     ]:
-        refused = appliance.request(method, path, body)
-        assert refused.status_code == 409, f"{method} {path}: {refused.text}"
-        assert f"is provisioned from {file}; change it there" in refused.json()["error"]["message"]
+        rejected = appliance.request(method, path, body)
+        assert rejected.status_code == 409, f"{method} {path}: {rejected.text}"
+        assert f"is provisioned from {file}; change it there" in rejected.json()["error"]["message"]
     words = [BINARY, "topics", "delete", "orders", "--yes", "--url", appliance.url]
     variables = {**environment(), "EVERPOST_MANAGEMENT_TOKEN": appliance.token}
     ran = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -131,8 +131,8 @@ def test_pages_say_where_an_object_comes_from(appliance, folder):
     appliance.create_topic("by-hand")
     assert "Provisioned from" not in person.get("/admin/topics/by-hand") + person.get("/admin/topics")
     token = re.search(r'name="csrf" value="([^"]*)"', person.get(billing))[1]
-    refused = person.session.post(appliance.url + billing + "/pause", {"csrf": token}, timeout=PATIENCE_S)
-    assert refused.status_code == 409 and "change it there" in refused.text
+    rejected = person.session.post(appliance.url + billing + "/pause", {"csrf": token}, timeout=PATIENCE_S)
+    assert rejected.status_code == 409 and "change it there" in rejected.text
     (folder / "jobs.yaml").write_text("- kind: Queue\n")
     shown = lambda: 'id="provisioning"' in person.get("/admin/system")
     eventually(shown, "the System page has the problem")

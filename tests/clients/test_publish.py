@@ -344,11 +344,11 @@ def test_what_does_not_open_the_door_is_unauthorized(appliance, fresh_name):
     ]
 
     for credential in credentials:
-        with pytest.raises(ClientAuthenticationError) as refused:
+        with pytest.raises(ClientAuthenticationError) as rejected:
             publisher(topic, credential).send(grid_event())
-        assert refused.value.status_code == 401
-        assert refused.value.error.code == "Unauthorized"
-        assert topic.key1 not in refused.value.message
+        assert rejected.value.status_code == 401
+        assert rejected.value.error.code == "Unauthorized"
+        assert topic.key1 not in rejected.value.message
 
     assert appliance.events(topic) == []
 
@@ -356,14 +356,14 @@ def test_what_does_not_open_the_door_is_unauthorized(appliance, fresh_name):
 def test_a_token_without_form_is_a_bad_request(appliance, fresh_name):
     topic = appliance.create_topic(fresh_name())
 
-    with pytest.raises(HttpResponseError) as refused:
+    with pytest.raises(HttpResponseError) as rejected:
         publisher(topic, AzureSasCredential("no token")).send(grid_event())
 
-    assert refused.value.status_code == 400
-    assert refused.value.error.code == "BadRequest"
+    assert rejected.value.status_code == 400
+    assert rejected.value.error.code == "BadRequest"
 
 
-def test_one_bad_event_refuses_the_whole_list(appliance, fresh_name):
+def test_one_bad_event_rejects_the_whole_list(appliance, fresh_name):
     topic = appliance.create_topic(fresh_name())
     good = {
         "id": "good",
@@ -376,11 +376,11 @@ def test_one_bad_event_refuses_the_whole_list(appliance, fresh_name):
     bad = {**good, "id": "bad"}
     del bad["eventType"]
 
-    with pytest.raises(HttpResponseError) as refused:
+    with pytest.raises(HttpResponseError) as rejected:
         publisher(topic).send([good, bad])
 
-    error = refused.value.error
-    assert refused.value.status_code == 400
+    error = rejected.value.error
+    assert rejected.value.status_code == 400
     assert error.code == "BadRequest"
     assert error.details[0].code == "InputJsonInvalid"
     assert "eventType" in error.message and "1" in error.message
@@ -402,10 +402,10 @@ def test_an_event_has_a_maximum_size(appliance, receiver, fresh_name, surplus):
         [delivery] = receiver.wait_for(1)
         assert len(delivery.json[0]["data"]["padding"]) > BODY_BYTES_MAX - 1_000
     else:
-        with pytest.raises(HttpResponseError) as refused:
+        with pytest.raises(HttpResponseError) as rejected:
             publish()
-        assert refused.value.status_code == 413
-        assert refused.value.error.code == "RequestEntityTooLarge"
+        assert rejected.value.status_code == 413
+        assert rejected.value.error.code == "RequestEntityTooLarge"
         assert appliance.events(topic) == []
     assert sent[0] == BODY_BYTES_MAX + surplus
 

@@ -170,15 +170,15 @@ def test_what_is_received_too_often_is_a_dead_letter(arm, fast_appliance):
     assert facts["deliveryattempts"] == 2
 
 
-def test_refusals_are_read_by_the_client(queue):
+def test_rejections_are_read_by_the_client(queue):
     with pytest.raises(ClientAuthenticationError):
         queue.consumer(key="nonsense").receive()
     with pytest.raises(ResourceNotFoundError):
         queue.consumer(subscription="nothing").receive()
-    with pytest.raises(HttpResponseError) as refused:
+    with pytest.raises(HttpResponseError) as rejected:
         queue.consumer().receive(max_events=101)
-    assert refused.value.status_code == 400
-    assert "maxEvents must be 1 to 100" in refused.value.message
+    assert rejected.value.status_code == 400
+    assert "maxEvents must be 1 to 100" in rejected.value.message
 
 
 def test_the_namespace_is_found_by_the_key_alone(queue):

@@ -330,8 +330,8 @@ def test_messages_of_sessions_are_not_taken_without_one(appliance, client, creat
     appliance.command("messages", "send", queue, "--body", "a", "--session-id", "s1")
     assert "s1" in str(appliance.manage("GET", f"/queues/{queue}/messages?session=s1")["value"])
     assert appliance.manage("GET", f"/queues/{queue}/messages?session=s2")["value"] == []
-    refused = appliance.manage("POST", f"/queues/{queue}/receive", {}, status=400)
-    assert "session" in str(refused)
+    rejected = appliance.manage("POST", f"/queues/{queue}/receive", {}, status=400)
+    assert "session" in str(rejected)
 
 
 @pytest.mark.guesses
@@ -347,9 +347,9 @@ def test_plain_credentials_are_those_of_an_access_rule(appliance, client, create
 
     connection = connect(keys["key2"])
     connection.create_sender(own).send(proton.Message(body=b"hello", inferred=True))
-    for refused in (lambda: connection.create_sender(other), lambda: connection.create_receiver(own)):
+    for rejected in (lambda: connection.create_sender(other), lambda: connection.create_receiver(own)):
         with pytest.raises(LinkDetached, match="unauthorized-access"):
-            refused()
+            rejected()
     connection.close()
     with pytest.raises(proton.ConnectionException, match="unauthorized"):
         connect("wrong")

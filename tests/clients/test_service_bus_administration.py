@@ -31,7 +31,7 @@ from appliance import PATIENCE_S, Appliance
 from queues import token
 
 # The last one is what the client makes of a rejected token over TLS.
-REFUSED = (ServiceBusAuthenticationError, ServiceBusAuthorizationError, ServiceBusConnectionError)
+REJECTED = (ServiceBusAuthenticationError, ServiceBusAuthorizationError, ServiceBusConnectionError)
 
 MINUTES_5 = datetime.timedelta(minutes=5)
 
@@ -359,9 +359,9 @@ def test_forwarding_names_its_target_by_url(appliance, admin, bus, name):
     with bus.get_queue_receiver(name + "end", max_wait_time=5) as receiver:
         [message] = receiver.receive_messages()
         assert str(message) == "a"
-    with pytest.raises(HttpResponseError, match="nowhere is no queue or Service Bus topic") as refused:
+    with pytest.raises(HttpResponseError, match="nowhere is no queue or Service Bus topic") as rejected:
         admin.create_queue(name + "x", forward_to="nowhere")
-    assert refused.value.status_code == 400
+    assert rejected.value.status_code == 400
 
 
 def test_lists_come_in_pages(admin, name):
@@ -399,9 +399,9 @@ def test_errors_have_the_status_and_the_reason(admin, name):
     ):
         with pytest.raises(ResourceNotFoundError):
             gone()
-    with pytest.raises(HttpResponseError, match="SubCode=40000. LockDuration: .*PT5S") as refused:
+    with pytest.raises(HttpResponseError, match="SubCode=40000. LockDuration: .*PT5S") as rejected:
         admin.create_queue(name + "x", lock_duration="PT1S")
-    assert refused.value.status_code == 400
+    assert rejected.value.status_code == 400
     fixed = admin.get_queue(name)
     fixed.requires_session = True
     with pytest.raises(HttpResponseError, match="RequiresSession .* cannot be changed"):
@@ -468,9 +468,9 @@ def test_access_rules_make_the_round(appliance, admin, name, kind):
     assert appliance.manage("POST", f"{path}/listKeys") == keys
     other = f"/everpost/accessRules/{name.upper()}%2Fother"
     assert appliance.manage("PUT", other, {"rights": ["Send"]}, status=201)["name"] == f"{name}/other"
-    with pytest.raises(HttpResponseError, match="AuthorizationRules.Rights") as refused:
+    with pytest.raises(HttpResponseError, match="AuthorizationRules.Rights") as rejected:
         create(name + "x", authorization_rules=[rule("none")])
-    assert refused.value.status_code == 400
+    assert rejected.value.status_code == 400
     with pytest.raises(HttpResponseError, match="key1 is there already"):
         create(name + "x", authorization_rules=[rule("key1", AccessRights.SEND)])
     many = [rule(f"r{number}", AccessRights.SEND) for number in range(13)]
@@ -490,26 +490,26 @@ def test_rules_open_what_they_say_and_no_more(appliance, admin, name):
         send_as(appliance, "s", keys["s"][each], name)
     receive_as(appliance, "l", keys["l"]["key2"], name)
     receive_as(appliance, "m", keys["m"]["key1"], name)
-    for refused in [
+    for rejected in [
         lambda: send_as(appliance, "l", keys["l"]["key1"], name),
         lambda: receive_as(appliance, "s", keys["s"]["key1"], name),
         lambda: send_as(appliance, "s", keys["l"]["key1"], name),
         lambda: send_as(appliance, "s", keys["s"]["key1"], name + "2"),
     ]:
-        with pytest.raises(REFUSED):
-            refused()
+        with pytest.raises(REJECTED):
+            rejected()
     # For all queues and topics, unless one has a rule of that name.
     for everywhere in (f"{name}-all", "s"):
         appliance.manage("PUT", f"/everpost/accessRules/{everywhere}", {"rights": ["Send"]})
         key = appliance.manage("POST", f"/everpost/accessRules/{everywhere}/listKeys")["key1"]
         send_as(appliance, everywhere, key, name + "2")
-    with pytest.raises(REFUSED):
+    with pytest.raises(REJECTED):
         send_as(appliance, "s", key, name)
     # A key that is regenerated, and a rule that is deleted, open nothing any more.
     appliance.manage("POST", f"/everpost/accessRules/{name}%2Fs/regenerateKey", {"keyName": "key1"})
     appliance.manage("DELETE", f"/everpost/accessRules/{name}%2Fl")
     for rule_, key in [("s", keys["s"]["key1"]), ("l", keys["l"]["key1"])]:
-        with pytest.raises(REFUSED):
+        with pytest.raises(REJECTED):
             send_as(appliance, rule_, key, name)
     send_as(appliance, "s", keys["s"]["key2"], name)
     counts = [appliance.manage("GET", f"/queues/{each}")["properties"]["messageCount"] for each in (name, name + "2")]
@@ -597,7 +597,7 @@ def test_only_who_may_manage_is_heard(appliance, admin, name):
         (b"\xff", "not UTF-8"),
     ],
 )
-def test_bodies_that_describe_nothing_are_refused(appliance, name, body, problem):
+def test_bodies_that_describe_nothing_are_rejected(appliance, name, body, problem):
     authorization = f"Bearer {appliance.token}"
     answer = ask(appliance, "PUT", f"/{name}", authorization, body)
     assert answer.status_code == 400 and problem in answer.text, answer.text

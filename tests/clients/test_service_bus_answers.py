@@ -320,9 +320,9 @@ def test_requests_without_the_right_are_answered(entities, rule):
     for operation, body in OPERATIONS.items():
         asked.request(handle, operation, encoded(body))
     asked.assert_answered()
-    refused = [reply for (kind, _), reply in asked.answers.items() if kind == "reply" and b"unauthorized-access" in reply]
+    rejected = [reply for (kind, _), reply in asked.answers.items() if kind == "reply" and b"unauthorized-access" in reply]
     sending = {"schedule-message", "cancel-scheduled-message"}
-    assert len(refused) == (len(OPERATIONS) - len(sending) if rule == "sends" else len(sending))
+    assert len(rejected) == (len(OPERATIONS) - len(sending) if rule == "sends" else len(sending))
 
 
 def test_requests_for_tokens_are_answered(entities):

@@ -227,8 +227,8 @@ def test_a_queue_takes_messages_as_large_as_it_says(tmp_path):
         headers = {"Authorization": f"Bearer {own.token}"}
         send = lambda name, size: requests.post(f"{own.url}/{name}/messages", data=bytes(size), headers=headers, timeout=60)
         assert (send("large", 1_500_000).status_code, send("usual", 1_500_000).status_code) == (201, 403)
-        refused = send("large", 2_200_000)
-        assert refused.status_code == 403 and "2097152" in refused.text
+        rejected = send("large", 2_200_000)
+        assert rejected.status_code == 403 and "2097152" in rejected.text
         with connect(own) as client, receiver(client, "large") as receiving:
             [message] = receiving.receive_messages()
             assert len(b"".join(message.body)) == 1_500_000

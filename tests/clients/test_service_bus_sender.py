@@ -197,8 +197,8 @@ def test_a_full_queue_takes_nothing_more(appliance, client, create_queue):
     assert 1_200_000 < size() < 1_201_000
     for wrong in (0, 1_048_577, "much"):
         body = {"properties": {"maxSizeInMegabytes": wrong}}
-        refused = appliance.manage("PUT", f"/queues/{queue}", body, status=400)
-        assert "maxSizeInMegabytes" in str(refused)
+        rejected = appliance.manage("PUT", f"/queues/{queue}", body, status=400)
+        assert "maxSizeInMegabytes" in str(rejected)
 
 
 def test_missing_queues_are_named(client):

@@ -169,7 +169,7 @@ def test_messages_need_a_session_id_in_a_queue_with_sessions(appliance, client, 
     with pytest.raises(ServiceBusError, match="non-sessionful message receiver"):
         with receiver(client, session_queue) as receiving:
             receiving.receive_messages()
-    # An event that comes over HTTP cannot be refused with an answer to its sender alone.
+    # An event that comes over HTTP cannot be rejected with an answer to its sender alone.
     key = appliance.manage("POST", f"/topics/{session_queue}/listKeys")["key1"]
     answer = requests.post(
         f"{appliance.url}/topics/{session_queue}/api/events",

@@ -88,8 +88,8 @@ def test_names_have_dots_underscores_and_slashes(appliance, client):
         assert (rest.status_code, rest.text) == (201, "2"), rest.text
         requests.put(rest.headers["Location"], headers={"Authorization": f"Bearer {appliance.token}"}).raise_for_status()
     for path in (f"/queues/{queue.split('/')[0]}", f"/serviceBusTopics/{quote(queue + '/more', safe='')}"):
-        refused = appliance.manage("PUT", path, {}, status=409)
-        assert queue in refused["error"]["message"]
+        rejected = appliance.manage("PUT", path, {}, status=409)
+        assert queue in rejected["error"]["message"]
 
     topic = Topic(appliance, client, events)
     topic.subscription("Mail.Sender_1", sql("total > 1"))

@@ -1,4 +1,4 @@
-"""TLS on the appliance's own port, as stock clients meet it that refuse plain HTTP."""
+"""TLS on the appliance's own port, as stock clients meet it that reject plain HTTP."""
 
 import socket
 import ssl

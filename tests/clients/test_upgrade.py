@@ -13,7 +13,7 @@ RESTARTS = 3
 PUBLISHERS = 4
 
 
-def test_a_restart_behind_an_inherited_socket_refuses_nobody(tmp_path, receiver):
+def test_a_restart_behind_an_inherited_socket_rejects_nobody(tmp_path, receiver):
     acknowledged, failures, over = [], [], threading.Event()
 
     def publish(topic, publisher):

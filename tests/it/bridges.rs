@@ -121,7 +121,7 @@ async fn an_event_becomes_a_message_with_its_properties() {
 }
 
 #[tokio::test]
-async fn what_the_queue_refuses_is_retried_and_given_up() {
+async fn what_the_queue_rejects_is_retried_and_given_up() {
     let grid = grid().await;
     queue(&grid, "jobs", json!({})).await;
     bridge(&grid, "jobs", json!([])).await;

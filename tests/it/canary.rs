@@ -170,10 +170,10 @@ async fn receiver(answers: &str) -> Receiver {
 /// An authorization server that gives a marked token, or shows what it was sent.
 async fn authorization_server() -> SocketAddr {
     let token = async || Json(json!({"access_token": format!("{MARK}-access")}));
-    let refuse = async |body: String| (axum::http::StatusCode::BAD_REQUEST, body);
+    let reject = async |body: String| (axum::http::StatusCode::BAD_REQUEST, body);
     let routes = Router::new()
         .route("/token", post(token))
-        .route("/refuse", post(refuse));
+        .route("/reject", post(reject));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move { axum::serve(listener, routes).await });
@@ -234,16 +234,16 @@ async fn no_secret_comes_out_anywhere() {
     watched.secrets.push(key_line);
     watched
         .subscribe(
-            "refused",
+            "rejected",
             &json!({"endpointUrl": marked(&good), "skipValidation": true,
-            "authentication": client("refuse", "Body")}),
+            "authentication": client("reject", "Body")}),
         )
         .await;
     watched
         .subscribe(
             "secure",
             &json!({"endpointUrl": marked(&good).replace("http:", "https:"),
-            "skipValidation": true, "authentication": client("refuse", "Header"),
+            "skipValidation": true, "authentication": client("reject", "Header"),
             "clientCertificate": {"certificate": identity.cert.pem(), "key": key}}),
         )
         .await;

@@ -142,8 +142,8 @@ async fn a_topic_counts_what_was_published_to_it() {
             "subscription needs topic beside it.",
         ),
     ] {
-        let refused = grid.manage(Method::GET, path, Value::Null).await;
-        let said = refused.error(400, "BadRequest");
+        let rejected = grid.manage(Method::GET, path, Value::Null).await;
+        let said = rejected.error(400, "BadRequest");
         assert!(said.starts_with(message), "{said}");
     }
 }

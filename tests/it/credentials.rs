@@ -120,7 +120,7 @@ async fn a_rotated_secret_signs_beside_the_new_one_for_a_day() {
 }
 
 #[tokio::test]
-async fn secrets_of_ones_own_are_taken_and_too_many_refused() {
+async fn secrets_of_ones_own_are_taken_and_too_many_rejected() {
     let grid = grid("200", &json!({})).await;
     let own = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
     let (secret, _) = rotate(&grid, json!({"secret": own, "gracePeriod": "PT1H"})).await;
@@ -128,8 +128,12 @@ async fn secrets_of_ones_own_are_taken_and_too_many_refused() {
     for _ in 0..4 {
         rotate(&grid, Value::Null).await;
     }
-    let refused = grid.manage(Method::POST, ROTATE, Value::Null).await;
-    assert!(refused.error(409, "Conflict").contains("5 signing secrets"));
+    let rejected = grid.manage(Method::POST, ROTATE, Value::Null).await;
+    assert!(
+        rejected
+            .error(409, "Conflict")
+            .contains("5 signing secrets")
+    );
     let (_, answer) = rotate(&grid, json!({"gracePeriod": "PT0S"})).await;
     assert_eq!(answer["signingSecrets"].as_array().map(Vec::len), Some(1));
     let wrong = grid
@@ -219,7 +223,7 @@ async fn a_token_is_fetched_once_and_used_until_shortly_before_its_end() {
 }
 
 #[tokio::test]
-async fn a_refused_token_is_fetched_anew_within_the_attempt() {
+async fn a_rejected_token_is_fetched_anew_within_the_attempt() {
     let grid = grid("200 401 200 401", &client()).await;
     grant(&grid, "one", 3_600);
     deliver(&grid, "a").await;
@@ -231,7 +235,7 @@ async fn a_refused_token_is_fetched_anew_within_the_attempt() {
             .await
             .ends_with("b +0s=200 Delivered")
     );
-    // The second one is refused as well: then the webhook means it.
+    // The second one is rejected as well: then the webhook means it.
     deliver(&grid, "c").await;
     assert_eq!(grid.heard("billing").len(), 5);
     assert_eq!(grid.heard("login").len(), 3);

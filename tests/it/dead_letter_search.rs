@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::grid::{Grid, event};
 
-/// Ten minutes apart: `a` is refused as bad at 12:00, `b` in the receiver's own words at 12:10, and `c`
+/// Ten minutes apart: `a` is rejected as bad at 12:00, `b` in the receiver's own words at 12:10, and `c`
 /// expires at another subscription.
 async fn filled() -> Grid {
     let grid = Grid::new()
@@ -141,8 +141,8 @@ async fn pages_follow_each_other() {
 async fn a_purge_takes_what_fits_and_nobody_holds() {
     let grid = filled().await;
     let purge = |query: &'static str| grid.manage(Method::POST, query, Value::Null);
-    let refused = purge("/everpost/deadLetters/purge").await;
-    assert!(refused.error(400, "BadRequest").contains("all=true"));
+    let rejected = purge("/everpost/deadLetters/purge").await;
+    assert!(rejected.error(400, "BadRequest").contains("all=true"));
     let lock = json!({"topic": "orders", "subscription": "billing"});
     let locked = grid
         .manage(Method::POST, "/everpost/deadLetters/receive", lock)
@@ -220,7 +220,7 @@ async fn each_batch_of_a_purge_is_audited_with_what_it_removed() {
 }
 
 #[tokio::test]
-async fn filters_that_mean_nothing_are_refused() {
+async fn filters_that_mean_nothing_are_rejected() {
     let grid = filled().await;
     for (query, word) in [
         ("outcome=Fine", "GenericError"),

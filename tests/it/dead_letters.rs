@@ -58,7 +58,7 @@ async fn a_webhook_dead_letters_in_its_own_words() {
 }
 
 #[tokio::test]
-async fn only_a_refusal_with_a_reason_dead_letters() {
+async fn only_a_rejection_with_a_reason_dead_letters() {
     for (status, headers, state) in [
         (500, [(REASON, "r")], "Pending"),
         (422, [(REASON, "  ")], "Pending"),
@@ -376,9 +376,9 @@ async fn many_are_locked_and_settled_at_once() {
     assert_eq!(receive(&grid, json!({"count": 10})).await, json!([]));
     let tokens: Vec<_> = (0..3).map(|n| &locked[n]["lockToken"]).collect();
 
-    let refused = settle(&grid, "deadLetter", &tokens[..1]).await;
+    let rejected = settle(&grid, "deadLetter", &tokens[..1]).await;
     assert_eq!(
-        refused["failedLockTokens"][0]["error"]["code"],
+        rejected["failedLockTokens"][0]["error"]["code"],
         "NotAllowed"
     );
     let renewed = settle(&grid, "renew", &tokens).await;
@@ -482,14 +482,14 @@ async fn pushed_deliveries_are_not_received() {
         lock: Duration::from_secs(60),
         session: None,
     };
-    let refused = grid
+    let rejected = grid
         .broker
         .receive(&request)
         .await
         .expect_err("they are pushed");
     let is_pushed = matches!(
-        &refused,
+        &rejected,
         MessagingError::NotAllowed(NotAllowed::ReceivePushed(_))
     );
-    assert!(is_pushed, "{refused}");
+    assert!(is_pushed, "{rejected}");
 }

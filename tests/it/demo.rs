@@ -176,15 +176,15 @@ fn request(address: &str, request: &str) -> String {
 fn a_demonstration_that_cannot_begin_says_why() {
     let home = tempfile::tempdir().expect("a directory");
     let missing = home.path().join("missing");
-    let refused = output(demo(&[], &missing));
-    let text = utf8(refused.stderr);
+    let rejected = output(demo(&[], &missing));
+    let text = utf8(rejected.stderr);
     let expected = "error: cannot make a temporary directory: ";
     let missing = missing.display().to_string();
     assert!(
         text.starts_with(expected) && text.contains(&missing),
         "{text}"
     );
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(rejected.status.code(), Some(1));
 }
 
 fn utf8(bytes: Vec<u8>) -> String {

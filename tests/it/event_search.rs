@@ -80,7 +80,7 @@ async fn events_are_found_by_parameters() {
 }
 
 #[tokio::test]
-async fn parameters_that_mean_nothing_are_refused() {
+async fn parameters_that_mean_nothing_are_rejected() {
     let grid = filled().await;
     for (query, word) in [
         ("state=sent", "Retrying"),

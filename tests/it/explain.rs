@@ -226,7 +226,7 @@ async fn wrong_questions_name_the_field() {
     grid.publish("orders", order("dear", 1)).await;
     let mut wrong_event = event("x");
     wrong_event["eventTime"] = json!("yesterday");
-    let refused = async |path: &str, body: Value, status: u16, code: &str, target: &str| {
+    let rejected = async |path: &str, body: Value, status: u16, code: &str, target: &str| {
         let heard = grid.manage(Method::POST, path, body).await;
         let message = heard.error(status, code);
         let body = heard.json();
@@ -245,12 +245,12 @@ async fn wrong_questions_name_the_field() {
         (json!({"event": [event("a"), event("b")]}), "event"),
         (json!({"evnt": 5}), ""),
     ] {
-        refused(&explain, body, 400, "InvalidRequest", target).await;
+        rejected(&explain, body, 400, "InvalidRequest", target).await;
     }
     for id in [json!(2), json!("unknown")] {
-        refused(&explain, json!({"eventId": id}), 404, "NotFound", "eventId").await;
+        rejected(&explain, json!({"eventId": id}), 404, "NotFound", "eventId").await;
     }
-    refused(
+    rejected(
         "/topics/invoices/explain",
         json!({"eventId": 1}),
         404,
@@ -276,7 +276,7 @@ async fn wrong_questions_name_the_field() {
             "eventSubscription",
         ),
     ] {
-        refused(path, body, 400, "InvalidRequest", target).await;
+        rejected(path, body, 400, "InvalidRequest", target).await;
     }
     let unknown = json!({"filter": {}, "eventSubscription": "nobody"});
     let heard = grid.manage(Method::POST, path, unknown).await;

@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A directory, and an appliance that exports to it: what `billing` of `orders` refuses goes to the
+/// A directory, and an appliance that exports to it: what `billing` of `orders` rejects goes to the
 /// container `dead`.
 async fn exporting(rules: ExportRules) -> (Grid, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
@@ -427,12 +427,12 @@ async fn a_bucket_is_written_to_with_the_credentials_of_the_subscription() {
     let reply = grid.manage(Method::PATCH, path, again.clone()).await;
     assert_eq!(reply.status, 201, "{}", reply.text);
     again["deadLetterDestination"]["properties"]["storage"]["accessKeyId"] = json!("OTHER");
-    let refused = grid.manage(Method::PATCH, path, again).await;
-    assert_eq!(refused.status, 400, "{}", refused.text);
+    let rejected = grid.manage(Method::PATCH, path, again).await;
+    assert_eq!(rejected.status, 400, "{}", rejected.text);
     assert!(
-        refused.text.contains("storage.secretAccessKey"),
+        rejected.text.contains("storage.secretAccessKey"),
         "{}",
-        refused.text
+        rejected.text
     );
 
     grid.pass(SECOND * 10);
@@ -537,7 +537,7 @@ async fn azure_is_written_to_with_a_key_or_a_shared_access_signature() {
 }
 
 #[tokio::test]
-async fn storage_that_cannot_be_used_is_refused_by_the_name_of_its_property() {
+async fn storage_that_cannot_be_used_is_rejected_by_the_name_of_its_property() {
     let grid = Grid::new().await.topic("orders").await;
     grid.script("billing", "200");
     for (storage, property) in [
@@ -583,14 +583,14 @@ async fn storage_that_cannot_be_used_is_refused_by_the_name_of_its_property() {
             "deadLetterDestination": {"endpointType": "StorageBlob", "properties":
                 {"blobContainerName": "dead", "storage": storage}}}});
         let path = "/topics/orders/eventSubscriptions/billing";
-        let refused = grid.manage(Method::PUT, path, body).await;
-        assert_eq!(refused.status, 400, "{}", refused.text);
+        let rejected = grid.manage(Method::PUT, path, body).await;
+        assert_eq!(rejected.status, 400, "{}", rejected.text);
         assert!(
-            refused.text.contains(property),
+            rejected.text.contains(property),
             "{property}: {}",
-            refused.text
+            rejected.text
         );
-        assert!(!refused.text.contains("hush"), "{}", refused.text);
+        assert!(!rejected.text.contains("hush"), "{}", rejected.text);
     }
 }
 
@@ -643,7 +643,7 @@ async fn an_import_reaches_one_subscription_or_all_that_want_it_and_once() {
             404,
         ),
     ] {
-        let refused = grid.manage(Method::POST, path, body).await;
-        assert_eq!(refused.status, status, "{path}: {}", refused.text);
+        let rejected = grid.manage(Method::POST, path, body).await;
+        assert_eq!(rejected.status, status, "{path}: {}", rejected.text);
     }
 }

@@ -122,7 +122,7 @@ async fn custom_events_are_filtered_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn a_filter_is_given_back_and_a_wrong_one_is_refused() {
+async fn a_filter_is_given_back_and_a_wrong_one_is_rejected() {
     let grid = grid(
         json!({}),
         &[("dear", "NumberGreaterThan", "data.total", json!(100))],

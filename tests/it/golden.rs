@@ -59,7 +59,7 @@ fn outcome(case: &Path) -> Files {
     let schema = schema(case);
     let events = decode(&schema, TOPIC, &headers, &body, NOW, &Entropy::seeded(1));
     match events {
-        Err(bad) => Files::from([("refusal.txt".to_owned(), refusal(&bad))]),
+        Err(bad) => Files::from([("rejection.txt".to_owned(), rejection(&bad))]),
         Ok(events) => {
             let keys = (1..).map(EventKey);
             let events: Vec<StoredEvent> = keys
@@ -75,7 +75,7 @@ fn outcome(case: &Path) -> Files {
     }
 }
 
-fn refusal(bad: &BadInput) -> String {
+fn rejection(bad: &BadInput) -> String {
     format!("{:?}: {bad}\n", bad.kind)
 }
 

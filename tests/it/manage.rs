@@ -330,7 +330,7 @@ async fn a_changed_receiver_is_asked_while_its_events_wait() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_apart_is_refused_in_azures_shape() {
+async fn what_cannot_be_taken_apart_is_rejected_in_azures_shape() {
     let grid = Grid::new().await.topic("orders").await;
     for path in [
         "/everpost/events?limit=many",

@@ -73,8 +73,8 @@ async fn get(grid: &Grid, path: &str) -> Value {
     reply.json()
 }
 
-/// What refuses a body PUT to the subscription: its target and its message.
-async fn refused(grid: &Grid, body: Value) -> (String, String) {
+/// What rejects a body PUT to the subscription: its target and its message.
+async fn rejected(grid: &Grid, body: Value) -> (String, String) {
     let reply = grid.manage(Method::PUT, SUBSCRIPTION, body).await;
     let message = reply.error(400, "InvalidRequest");
     let target = reply.json()["error"]["target"].as_str().map(str::to_owned);

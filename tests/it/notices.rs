@@ -36,7 +36,7 @@ impl Grid {
         .collect()
     }
 
-    async fn refuse_events(&self, count: usize) {
+    async fn reject_events(&self, count: usize) {
         let events: Vec<Value> = (0..count).map(|each| event(&format!("e{each}"))).collect();
         self.post("orders", json!(events)).await;
         self.run_for(SECOND).await;
@@ -49,7 +49,7 @@ async fn many_dead_letters_are_few_notices() {
     let grid = grid.push("orders", "billing", "400").await;
     let grid = grid.push("orders", "audit", "413").await;
     let start = grid.clock.now();
-    grid.refuse_events(3).await;
+    grid.reject_events(3).await;
     let mut told = grid.told().await;
     told.sort_by_key(|(_, data)| data["eventSubscription"].to_string());
     let added = |subscription: &str, reason: &str, last: u32| {
@@ -75,7 +75,7 @@ async fn many_dead_letters_are_few_notices() {
 
     // A storm within the window is one notice at its end.
     for _ in 0..5 {
-        grid.refuse_events(100).await;
+        grid.reject_events(100).await;
         assert_eq!(grid.told().await.len(), 2);
     }
     grid.run_for(MINUTE).await;
@@ -90,7 +90,7 @@ async fn many_dead_letters_are_few_notices() {
 async fn a_crash_loses_no_notice_of_dead_letters() {
     let grid = Grid::new().await.with_ops().await;
     let grid = grid.push("orders", "billing", "400").await;
-    grid.refuse_events(7).await;
+    grid.reject_events(7).await;
     let grid = grid.restarted().await;
     let told = grid.told().await;
     assert_eq!(told.len(), 1);
@@ -104,7 +104,7 @@ async fn a_crash_loses_no_notice_of_dead_letters() {
 async fn dead_letters_of_a_deleted_subscription_are_told_by_its_name() {
     let grid = Grid::new().await.with_ops().await;
     let grid = grid.push("orders", "billing", "503").await;
-    grid.refuse_events(2).await;
+    grid.reject_events(2).await;
     let path = "/topics/orders/eventSubscriptions/billing?pending=deadLetter";
     grid.manage(Method::DELETE, path, Value::Null).await;
     let told = grid.told().await;
@@ -128,9 +128,9 @@ async fn no_notice_leads_to_another_one() {
     let grid = Grid::new().await.with_ops().await;
     let grid = grid.push("orders", "billing", "400").await;
     grid.script("ops", "400");
-    grid.refuse_events(1).await;
+    grid.reject_events(1).await;
     for _ in 0..5 {
-        // Each is refused and becomes a dead letter, of which nothing is told.
+        // Each is rejected and becomes a dead letter, of which nothing is told.
         assert_eq!(grid.told().await.len(), 1);
         grid.run_for(MINUTE * 2).await;
     }
@@ -148,7 +148,7 @@ async fn no_notice_leads_to_another_one() {
 async fn nothing_is_kept_for_nobody() {
     let grid = Grid::new().await.topic("orders").await;
     let grid = grid.push("orders", "billing", "400").await;
-    grid.refuse_events(3).await;
+    grid.reject_events(3).await;
     grid.broker.publish_notices().await;
     let grid = grid.push("everpost-system", "ops", "200").await;
     assert!(grid.told().await.is_empty());
@@ -242,7 +242,7 @@ async fn too_little_room_is_told_and_its_end() {
     assert_eq!(grid.told().await, expected);
     grid.leave();
 
-    // The publishers' own bound is told even while they are refused.
+    // The publishers' own bound is told even while they are rejected.
     let (grid, dir) = Grid::on_disk(0).await;
     grid.with_ops().await.leave();
     let grid = Grid::reopened_on_disk(dir.path(), u64::MAX).await;
@@ -261,7 +261,7 @@ async fn too_little_room_is_told_and_its_end() {
 async fn the_end_of_a_replay_job_is_told() {
     let grid = Grid::new().await.with_ops().await;
     let grid = grid.push("orders", "billing", "400").await;
-    grid.refuse_events(3).await;
+    grid.reject_events(3).await;
     grid.script("billing", "200");
     let start = json!({"source": {"kind": "DeadLetters", "filter": {"topic": "orders"}}});
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! The publishers' door: who gets in, what is taken, and what a refusal says.
+//! The publishers' door: who gets in, what is taken, and what a rejection says.
 
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
@@ -247,14 +247,14 @@ async fn keys_tokens_and_the_bearer_open_the_door() {
                     "Unauthorized"
                 },
             );
-            assert!(!reply.text.contains(&key), "a refusal never shows a key");
+            assert!(!reply.text.contains(&key), "a rejection never shows a key");
         }
     }
     assert_eq!(stored(&grid).await, 5);
 }
 
 #[tokio::test]
-async fn a_topic_can_refuse_keys_and_addresses() {
+async fn a_topic_can_reject_keys_and_addresses() {
     let grid = Grid::new()
         .await
         .topic_with("orders", json!({"disableLocalAuth": true}))
@@ -298,7 +298,7 @@ async fn a_topic_can_refuse_keys_and_addresses() {
 }
 
 #[tokio::test]
-async fn a_bad_event_refuses_the_whole_request() {
+async fn a_bad_event_rejects_the_whole_request() {
     let grid = Grid::new()
         .await
         .topic("orders")

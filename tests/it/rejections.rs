@@ -1,4 +1,4 @@
-//! Publish requests that were refused, and events that nobody wanted, can be looked at.
+//! Publish requests that were rejected, and events that nobody wanted, can be looked at.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ async fn get(grid: &Grid, path: &str) -> Value {
     heard.json()
 }
 
-/// The codes and ids of what was refused, newest first, once the janitor has been round.
-async fn refused(grid: &Grid) -> Vec<String> {
+/// The codes and ids of what was rejected, newest first, once the janitor has been round.
+async fn rejected(grid: &Grid) -> Vec<String> {
     grid.broker.store_rejections().await;
     let list = get(grid, "/everpost/rejectedEvents?limit=200").await;
     let rows = list["value"].as_array().expect("a list").iter();
@@ -41,7 +41,7 @@ async fn send(grid: &Grid, path: &str, headers: &[(&str, &str)], body: impl Into
 }
 
 #[tokio::test]
-async fn a_refused_request_is_kept_with_its_reason() {
+async fn a_rejected_request_is_kept_with_its_reason() {
     let grid = Grid::new()
         .await
         .topic("orders")
@@ -52,7 +52,7 @@ async fn a_refused_request_is_kept_with_its_reason() {
         .post("orders", "[{\"id\": \"1\", \"subjet\": 5}]")
         .await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
-    assert_eq!(refused(&grid).await, ["400 BadRequest"]);
+    assert_eq!(rejected(&grid).await, ["400 BadRequest"]);
     let shown = get(&grid, "/everpost/rejectedEvents/1").await;
     let reason = shown["reason"].as_str().expect("a reason").to_owned();
     assert!(
@@ -72,7 +72,7 @@ async fn a_refused_request_is_kept_with_its_reason() {
     missing.error(404, "NotFound");
 
     grid.post("invoices", "[").await.error(400, "BadRequest");
-    assert_eq!(refused(&grid).await.len(), 2);
+    assert_eq!(rejected(&grid).await.len(), 2);
     let list = get(&grid, "/everpost/rejectedEvents?topic=orders").await;
     assert_eq!(list["value"].as_array().map(Vec::len), Some(1));
     assert_eq!(list["value"][0]["id"], 1);
@@ -90,7 +90,7 @@ async fn a_refused_request_is_kept_with_its_reason() {
 }
 
 #[tokio::test]
-async fn every_kind_of_refusal_is_kept_and_nothing_of_strangers() {
+async fn every_kind_of_rejection_is_kept_and_nothing_of_strangers() {
     let grid = Grid::new().await.topic("orders").await;
     let key = grid.key("orders").await;
     let path = "/topics/orders/api/events";
@@ -117,7 +117,7 @@ async fn every_kind_of_refusal_is_kept_and_nothing_of_strangers() {
         "400 BadRequest",
         "415 UnsupportedMediaType",
     ];
-    assert_eq!(refused(&grid).await, kept);
+    assert_eq!(rejected(&grid).await, kept);
 
     let large = get(&grid, "/everpost/rejectedEvents/3").await;
     assert_eq!(large["size"], 2 * PUBLISH_BYTES_MAX + 4);
@@ -158,21 +158,21 @@ async fn a_broken_publisher_is_kept_a_few_times_a_second_and_hides_nobody() {
     }
     grid.post("invoices", "[").await.error(400, "BadRequest");
     grid.publish("orders", event("fine")).await;
-    assert_eq!(refused(&grid).await.len(), 5);
+    assert_eq!(rejected(&grid).await.len(), 5);
     let metrics = grid.manage(Method::GET, "/metrics", Value::Null).await.text;
     let lost = "everpost_rejected_requests_not_kept_total{reason=\"TooMany\"} 46";
     assert!(metrics.contains(lost), "{metrics}");
     // The next round has room again.
     grid.post("orders", "[").await.error(400, "BadRequest");
-    assert_eq!(refused(&grid).await.len(), 6);
+    assert_eq!(rejected(&grid).await.len(), 6);
 }
 
 #[tokio::test]
-async fn on_a_full_disk_refusals_are_counted_alone() {
+async fn on_a_full_disk_rejections_are_counted_alone() {
     let (grid, _dir) = Grid::on_disk(u64::MAX).await;
     let grid = grid.topic("orders").await;
     grid.post("orders", "[").await.error(400, "BadRequest");
-    assert_eq!(refused(&grid).await, [""; 0]);
+    assert_eq!(rejected(&grid).await, [""; 0]);
     let metrics = grid.manage(Method::GET, "/metrics", Value::Null).await.text;
     let lost = "everpost_rejected_requests_not_kept_total{reason=\"DiskLow\"} 1";
     assert!(metrics.contains(lost), "{metrics}");
@@ -180,7 +180,7 @@ async fn on_a_full_disk_refusals_are_counted_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_janitor_keeps_and_forgets_refusals() {
+async fn the_janitor_keeps_and_forgets_rejections() {
     let grid = Grid::new().await.topic("orders").await;
     grid.post("orders", "[").await.error(400, "BadRequest");
     let house = tokio::spawn(grid.broker.clone().run_janitor());

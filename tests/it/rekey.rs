@@ -139,9 +139,9 @@ async fn without_its_key_nothing_starts() {
     let file = folder.path().join("master.key");
     fs::remove_file(&file).expect("removed");
     for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &["rekey"]] {
-        let refused = run(arguments, folder.path());
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert_eq!(refused.status.code(), Some(MISUSED), "{said}");
+        let rejected = run(arguments, folder.path());
+        let said = String::from_utf8_lossy(&rejected.stderr).into_owned();
+        assert_eq!(rejected.status.code(), Some(MISUSED), "{said}");
         let path = folder.path().canonicalize().expect("the folder");
         let path = path.join("master.key");
         assert!(said.contains(&path.display().to_string()), "{said}");

@@ -10,7 +10,7 @@ use crate::grid::{Grid, SendResult, event};
 const HOUR: Duration = Duration::from_secs(3_600);
 
 impl Grid {
-    /// `orders` with `billing`, which has refused so many events, and `audit`, which takes everything.
+    /// `orders` with `billing`, which has rejected so many events, and `audit`, which takes everything.
     async fn with_dead_letters(count: usize) -> Self {
         Grid::new().await.and_dead_letters(count).await
     }
@@ -95,13 +95,13 @@ async fn a_selection_goes_to_its_own_subscription() {
     assert_eq!(grid.heard("audit").len(), 3, "others never see them again");
 
     let many: Vec<i64> = (0..201).collect();
-    let refused = grid
+    let rejected = grid
         .ask("deadLetters/resubmit", json!({"deliveryIds": many}))
         .await;
-    assert!(refused.error(400, "BadRequest").contains("at most 200"));
+    assert!(rejected.error(400, "BadRequest").contains("at most 200"));
     let unknown = json!({"deliveryIds": [1], "traget": {"kind": "Topic"}});
-    let refused = grid.ask("deadLetters/resubmit", unknown).await;
-    assert!(refused.error(400, "BadRequest").contains("traget"));
+    let rejected = grid.ask("deadLetters/resubmit", unknown).await;
+    assert!(rejected.error(400, "BadRequest").contains("traget"));
 }
 
 #[tokio::test]
@@ -115,16 +115,20 @@ async fn to_a_topic_it_is_matched_anew() {
     let dead = grid.dead_letters().await[0];
     let path = format!("deadLetters/{dead}/resubmit");
     let to = |topic: &str| json!({"target": {"kind": "Topic", "topic": topic}});
-    let refused = grid.ask(&path, to("cloud")).await.error(409, "Conflict");
-    assert!(refused.contains("another schema"), "{refused}");
-    let refused = grid.ask(&path, to("empty")).await.error(409, "Conflict");
-    assert!(refused.contains("no event subscription"), "{refused}");
-    let refused = grid
+    let rejected = grid.ask(&path, to("cloud")).await.error(409, "Conflict");
+    assert!(rejected.contains("another schema"), "{rejected}");
+    let rejected = grid.ask(&path, to("empty")).await.error(409, "Conflict");
+    assert!(rejected.contains("no event subscription"), "{rejected}");
+    let rejected = grid
         .ask(&path, to("nobody"))
         .await
         .error(400, "InvalidRequest");
-    assert!(refused.contains("there is no topic nobody"), "{refused}");
-    assert_eq!(grid.dead_letters().await, [dead], "refusals change nothing");
+    assert!(rejected.contains("there is no topic nobody"), "{rejected}");
+    assert_eq!(
+        grid.dead_letters().await,
+        [dead],
+        "rejections change nothing"
+    );
 
     let done = grid.ask(&path, to("other")).await.json();
     assert_eq!(
@@ -215,8 +219,8 @@ async fn a_url_gets_one_request_and_decides() {
     let path = format!("deadLetters/{dead}/resubmit");
     let to = json!({"target": {"kind": "Url", "url": "http://elsewhere.test/x?code=secret"}});
     grid.script("elsewhere", "500 denied 200");
-    let refused = grid.ask(&path, to.clone()).await.error(502, "BadGateway");
-    assert!(refused.contains("the URL answered 500"), "{refused}");
+    let rejected = grid.ask(&path, to.clone()).await.error(502, "BadGateway");
+    assert!(rejected.contains("the URL answered 500"), "{rejected}");
     grid.ask(&path, to.clone()).await.error(502, "BadGateway");
     assert_eq!(grid.dead_letters().await, [dead]);
     let done = grid.ask(&path, to).await.json();
@@ -237,10 +241,10 @@ async fn a_url_gets_one_request_and_decides() {
     assert_eq!(grid.heard("elsewhere")[2].url.query(), Some("code=secret"));
 
     let wrong = json!({"target": {"kind": "Url", "url": "ftp://a"}});
-    let refused = grid.ask(&path, wrong).await.error(400, "InvalidRequest");
+    let rejected = grid.ask(&path, wrong).await.error(400, "InvalidRequest");
     assert!(
-        refused.contains("target.url: only http and https"),
-        "{refused}"
+        rejected.contains("target.url: only http and https"),
+        "{rejected}"
     );
 }
 
@@ -270,8 +274,8 @@ async fn the_loop_guard_ends_a_circle() {
         grid.run_for(HOUR).await;
     }
     let path = format!("deadLetters/{}/resubmit", grid.dead_letters().await[0]);
-    let refused = grid.ask(&path, Value::Null).await.error(409, "Conflict");
-    assert!(refused.contains("replay.resubmissions_max"), "{refused}");
+    let rejected = grid.ask(&path, Value::Null).await.error(409, "Conflict");
+    assert!(rejected.contains("replay.resubmissions_max"), "{rejected}");
     // Nor does a detour over the topic help, or an edited event.
     let to = json!({"target": {"kind": "Topic"}, "data": 1});
     grid.ask(&path, to).await.error(409, "Conflict");
@@ -428,16 +432,16 @@ async fn a_receiver_recovers_what_it_has_lost() {
         ),
     ] {
         let body = json!({"source": {"kind": "Delivered", "filter": filter}});
-        let refused = grid.ask("replays", body).await.error(400, "InvalidRequest");
+        let rejected = grid.ask("replays", body).await.error(400, "InvalidRequest");
         assert!(
-            refused.contains(problem) || problem == "it has none" && refused.contains("has none"),
-            "{refused}"
+            rejected.contains(problem) || problem == "it has none" && rejected.contains("has none"),
+            "{rejected}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_replay_to_a_url_counts_what_it_refuses() {
+async fn a_replay_to_a_url_counts_what_it_rejects() {
     let grid = Grid::with_dead_letters(20).await;
     grid.script("elsewhere", "200 200 503 200");
     let target = json!({"kind": "Url", "url": "http://elsewhere.test/?code=secret"});

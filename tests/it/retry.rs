@@ -110,7 +110,7 @@ async fn failures_are_retried_by_the_schedule() {
     )
     .await;
     check(
-        "refused 200",
+        "rejected 200",
         json!({}),
         "e1 +0s=SocketError +10s=200 Delivered",
     )

@@ -33,7 +33,7 @@ const TOPIC_ID: &str =
 fn check(table: &str, row: &str, found: &Result<Value, String>, expected: &str) {
     let pointed = |pointer: &str| match found {
         Ok(found) => found.pointer(pointer).cloned(),
-        Err(refusal) => panic!("{table}: {row}: {refusal}"),
+        Err(rejection) => panic!("{table}: {row}: {rejection}"),
     };
     if let Some((pointer, value)) = expected.split_once(" = ") {
         let value: Value = serde_json::from_str(value).expect(value);
@@ -48,13 +48,13 @@ fn check(table: &str, row: &str, found: &Result<Value, String>, expected: &str) 
         assert!(read.is_some(), "{table}: {row}: {value}");
     } else {
         let (status, part) = expected.split_once(' ').expect("a status and a part");
-        let refusal = found.as_ref().expect_err(row);
-        let fits = refusal.starts_with(status) && refusal.contains(part);
-        assert!(fits, "{table}: {row}: expected {expected}, not {refusal}");
+        let rejection = found.as_ref().expect_err(row);
+        let fits = rejection.starts_with(status) && rejection.contains(part);
+        assert!(fits, "{table}: {row}: expected {expected}, not {rejection}");
     }
 }
 
-/// The document of a success, or status and message of a refusal.
+/// The document of a success, or status and message of a rejection.
 fn told(reply: &SendResult) -> Result<Value, String> {
     if reply.status.is_success() {
         return Ok(serde_json::from_str(&reply.text).unwrap_or_default());
@@ -78,7 +78,7 @@ async fn publish(grid: &Grid, headers: &[(&str, &str)], body: &str) -> SendResul
     grid.send(request.expect("a request")).await
 }
 
-/// What `billing` is sent of a body that is published as JSON, or why it is refused.
+/// What `billing` is sent of a body that is published as JSON, or why it is rejected.
 async fn delivered(grid: &Grid, body: &Value) -> Result<Value, String> {
     let headers = [("content-type", "application/json")];
     told(&publish(grid, &headers, &body.to_string()).await)?;

@@ -288,8 +288,13 @@ async fn a_subscription_forwards_to_a_queue() {
     put(&grid, "", json!({})).await;
     put(&grid, "/subscriptions/jobs", json!({ "forwardTo": "jobs" })).await;
     let properties = json!({ "forwardTo": "nobody" });
-    let refused = try_put(&grid, "/subscriptions/other", properties).await;
-    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+    let rejected = try_put(&grid, "/subscriptions/other", properties).await;
+    assert_eq!(
+        rejected.status,
+        StatusCode::BAD_REQUEST,
+        "{}",
+        rejected.text
+    );
     send(&grid, vec![message("a", 1, None)]).await;
     grid.broker.forward_all().await.expect("forwarded");
     assert!(subjects(&grid, "jobs").await.is_empty());
@@ -339,8 +344,8 @@ async fn names_are_of_one_kind_of_topic() {
     ] {
         let created = grid.manage(Method::PUT, first, event_topic.clone()).await;
         assert_eq!(created.status, StatusCode::CREATED, "{}", created.text);
-        let refused = grid.manage(Method::PUT, other, event_topic.clone()).await;
-        assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text);
+        let rejected = grid.manage(Method::PUT, other, event_topic.clone()).await;
+        assert_eq!(rejected.status, StatusCode::CONFLICT, "{}", rejected.text);
     }
     let listed = grid
         .manage(Method::GET, "/topics", Value::Null)
@@ -356,8 +361,8 @@ async fn names_are_of_one_kind_of_topic() {
     // Its subscriptions are no event subscriptions, and the other way round.
     put(&grid, "/subscriptions/orders", json!({})).await;
     let path = "/topics/orders/eventSubscriptions/orders";
-    let refused = grid.manage(Method::DELETE, path, Value::Null).await;
-    assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text);
+    let rejected = grid.manage(Method::DELETE, path, Value::Null).await;
+    assert_eq!(rejected.status, StatusCode::CONFLICT, "{}", rejected.text);
     assert!(
         grid.broker
             .queues()

@@ -402,8 +402,8 @@ async fn pages_cover_everything_once(f: Fixture) {
     assert_eq!((depths[1].pending, depths[1].dead_letters), (0, 0));
 }
 
-async fn refusals_are_kept_in_number_and_age(f: Fixture) {
-    let refusal = |now: i64| Rejection {
+async fn rejections_are_kept_in_number_and_age(f: Fixture) {
+    let rejection = |now: i64| Rejection {
         topic: f.topic,
         received_at: at(now),
         status: 413,
@@ -414,7 +414,7 @@ async fn refusals_are_kept_in_number_and_age(f: Fixture) {
         body_start: b"[\0\xff".to_vec(),
     };
     let keep = async |moments: &[i64], most| {
-        let all = moments.iter().map(|now| refusal(*now)).collect();
+        let all = moments.iter().map(|now| rejection(*now)).collect();
         f.store.rejections.keep(all, most).await.expect("kept");
     };
     keep(&[10, 20], 3).await;
@@ -457,8 +457,8 @@ async fn refusals_are_kept_in_number_and_age(f: Fixture) {
     assert_eq!(f.store.views.count_rejections(at(30)).await, Ok(2));
 
     let found = f.store.views.rejection(RejectionId(2)).await;
-    let found = found.expect("an answer").expect("the refusal");
-    assert_eq!(found.rejection, refusal(20));
+    let found = found.expect("an answer").expect("the rejection");
+    assert_eq!(found.rejection, rejection(20));
     assert_eq!(found.topic, "orders");
     assert_eq!(f.store.views.rejection(RejectionId(1)).await, Ok(None));
     assert_eq!(f.store.rejections.forget(at(40)).await, Ok(2));
@@ -561,7 +561,7 @@ conformance! {
     pages_cover_everything_once
     the_first_user_claims_and_sessions_end
     failures_to_sign_in_are_counted_bounded_and_forgotten
-    refusals_are_kept_in_number_and_age
+    rejections_are_kept_in_number_and_age
     events_of_one_topic_are_read_back_in_bites
     events_are_found_by_what_is_known_of_them
     a_search_of_events_says_how_far_it_came

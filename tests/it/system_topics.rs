@@ -47,8 +47,8 @@ async fn they_are_there_from_the_start_and_stay() {
                 json!({"keyName": "key1"}),
             ),
         ] {
-            let refused = grid.manage(method.clone(), &path, body).await;
-            let message = refused.error(403, "Forbidden");
+            let rejected = grid.manage(method.clone(), &path, body).await;
+            let message = rejected.error(403, "Forbidden");
             assert!(message.contains("is built in"), "{method} {path} {message}");
         }
         let found = grid.manage(Method::GET, &path, Value::Null).await;
@@ -150,14 +150,14 @@ async fn their_dead_letters_go_to_their_subscription_again_and_nowhere_as_new_ev
     let told = grid.broker.publish_blob_created(&blob("one.json")).await;
     told.expect("it is stored");
     grid.run_for(std::time::Duration::from_secs(60)).await;
-    let refused = grid
+    let rejected = grid
         .manage(
             Method::POST,
             "/everpost/deadLetters/1/resubmit",
             json!({"target": {"kind": "Topic"}}),
         )
         .await;
-    let message = refused.error(409, "Conflict");
+    let message = rejected.error(409, "Conflict");
     assert!(message.contains("nobody but the appliance"), "{message}");
     let again = grid
         .manage(

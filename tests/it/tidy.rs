@@ -324,7 +324,7 @@ const RARITIES: [Rarity; 5] = [
     },
     Rarity {
         name: "refus*",
-        most: 508,
+        most: 9,
         count: refusals,
     },
     Rarity {

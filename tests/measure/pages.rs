@@ -1,6 +1,6 @@
 //! How soon the pages answer over a store of a million events while it goes on delivering.
 //!
-//! Five subscriptions: four webhooks take every event of their types, a fifth refuses what it gets, so that a
+//! Five subscriptions: four webhooks take every event of their types, a fifth rejects what it gets, so that a
 //! twentieth of all events become dead letters. Then every list and overview page is asked for again and
 //! again while 200 events a second are published and delivered.
 
@@ -18,10 +18,10 @@ use super::sink::Sink;
 const EVENTS: &str = "MEASURE_EVENTS";
 const EVENTS_WANTED: usize = 1_000_000;
 
-/// Types of events; the first one is refused.
+/// Types of events; the first one is rejected.
 const TYPES: u64 = 20;
 
-/// Types that each of the willing webhooks takes, besides those of the refusing one.
+/// Types that each of the willing webhooks takes, besides those of the rejecting one.
 const TYPES_EACH: u64 = TYPES / 4;
 
 /// Events in one request while the store is filled.
@@ -57,7 +57,7 @@ pub(crate) async fn measure() {
     for number in 0..=4 {
         subscribe(&appliance, number, &sink.url).await;
     }
-    sink.refuse(true);
+    sink.reject(true);
     fill(&appliance, &load, events).await;
 
     let browser = Browser::signed_in(&appliance).await;

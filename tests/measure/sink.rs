@@ -1,4 +1,4 @@
-//! A hundred webhooks on loopback, one of which can be told to hang or to refuse.
+//! A hundred webhooks on loopback, one of which can be told to hang or to reject.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -15,7 +15,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-/// The path that hangs or refuses when it is told to; all others answer at once.
+/// The path that hangs or rejects when it is told to; all others answer at once.
 pub(crate) const MOODY: &str = "/0";
 
 const LOOKS: Duration = Duration::from_millis(20);
@@ -28,7 +28,7 @@ const QUIET: Duration = Duration::from_secs(20);
 pub(crate) struct Sink {
     pub(crate) url: String,
     hangs: Arc<AtomicBool>,
-    refuses: Arc<AtomicBool>,
+    rejects: Arc<AtomicBool>,
     arrivals: Arc<Mutex<Arrivals>>,
 }
 
@@ -59,7 +59,7 @@ impl Sink {
         let sink = Self {
             url: format!("http://{}", listener.local_addr().expect("an address")),
             hangs: Arc::default(),
-            refuses: Arc::default(),
+            rejects: Arc::default(),
             arrivals: Arc::new(Mutex::new(Arrivals::none())),
         };
         let serving = sink.clone();
@@ -83,8 +83,8 @@ impl Sink {
         self.hangs.store(hangs, Ordering::Relaxed);
     }
 
-    pub(crate) fn refuse(&self, refuses: bool) {
-        self.refuses.store(refuses, Ordering::Relaxed);
+    pub(crate) fn reject(&self, rejects: bool) {
+        self.rejects.store(rejects, Ordering::Relaxed);
     }
 
     /// Waits until so many events came to the healthy webhooks, or until nothing comes any more.
@@ -116,10 +116,10 @@ impl Sink {
             if self.hangs.load(Ordering::Relaxed) {
                 pending::<()>().await;
             }
-            if self.refuses.load(Ordering::Relaxed) {
-                let mut refusal = Response::default();
-                *refusal.status_mut() = StatusCode::BAD_REQUEST;
-                return Ok(refusal);
+            if self.rejects.load(Ordering::Relaxed) {
+                let mut rejection = Response::default();
+                *rejection.status_mut() = StatusCode::BAD_REQUEST;
+                return Ok(rejection);
             }
         } else if let Some(published_us) = published_us(&body.to_bytes()) {
             let mut arrivals = self.arrivals.lock().expect("whole");

@@ -106,8 +106,8 @@ class Appliance(Process):
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 content = answer.read()
-        except urllib.error.HTTPError as refusal:
-            raise Unexpected(f"{method} {path}: {refusal.code} {refusal.read().decode()}") from None
+        except urllib.error.HTTPError as rejection:
+            raise Unexpected(f"{method} {path}: {rejection.code} {rejection.read().decode()}") from None
         return json.loads(content) if content else None
 
     def create_topic(self, name, **properties):

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use schemars::JsonSchema;
 use serde_json::Map;
 
+use crate::admin::form_error::{all_of, of_fields};
 use crate::admin::forms::form::{ELEMENTS_MAX, number};
 use crate::admin::page::*;
-use crate::admin::refusal::{all_of, of_fields};
 use crate::base::human;
 use crate::wire::duration;
 use crate::wire::resource::places::{lookup, properties, prune, slot};
@@ -68,21 +68,21 @@ impl Shape {
         form: &Form,
         mut document: Value,
         parse: impl FnOnce(&Value) -> Result<T, InvalidResource>,
-    ) -> Result<T, Vec<Refusal>> {
+    ) -> Result<T, Vec<FormError>> {
         let unread = self.fill(form, &mut document);
         let parsed = parse(&document).map_err(|invalid| of_fields(&invalid));
         all_of(unread, parsed)
     }
 
     /// Puts what is filled in into the document, as far as objects of the kind have it, and tells what cannot be read.
-    pub(crate) fn write(&self, form: &Form, document: &mut Value) -> Vec<Refusal> {
+    pub(crate) fn write(&self, form: &Form, document: &mut Value) -> Vec<FormError> {
         let unread = self.fill(form, document);
         prune(document, self.schema);
         unread
     }
 
     /// Puts what is filled in into the document, and tells what cannot be read.
-    fn fill(&self, form: &Form, document: &mut Value) -> Vec<Refusal> {
+    fn fill(&self, form: &Form, document: &mut Value) -> Vec<FormError> {
         let mut unread = Vec::new();
         for (name, _) in form.fields() {
             let Some((path, schema)) = self.find(name) else {
@@ -91,7 +91,7 @@ impl Shape {
             match read(form, name, schema) {
                 Ok(Some(value)) => *slot(document, &path) = value,
                 Ok(None) => {}
-                Err(problem) => unread.push(Refusal::of(name, problem)),
+                Err(problem) => unread.push(FormError::of(name, problem)),
             }
         }
         unread

@@ -2,22 +2,22 @@
 
 use std::sync::OnceLock;
 
-use crate::admin::forms::form::Refusal;
+use crate::admin::forms::form::FormError;
 use crate::admin::outside::*;
 use crate::admin::widgets::{filters, part};
 
 /// What is wrong, and at which field each of it is told. That is found while the fields are drawn: the first that it
 /// fits has it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Faults(Vec<(Refusal, OnceLock<Place>)>);
+pub(crate) struct Faults(Vec<(FormError, OnceLock<Place>)>);
 
 /// The name of a field, its label, and its place among those that say something.
 type Place = (String, String, usize);
 
 impl Faults {
-    pub(crate) fn new(refusals: impl IntoIterator<Item = Refusal>) -> Self {
-        let refusals = refusals.into_iter();
-        Self(refusals.map(|each| (each, OnceLock::new())).collect())
+    pub(crate) fn new(form_errors: impl IntoIterator<Item = FormError>) -> Self {
+        let form_errors = form_errors.into_iter();
+        Self(form_errors.map(|each| (each, OnceLock::new())).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -25,17 +25,19 @@ impl Faults {
     }
 
     pub(crate) fn status(&self) -> StatusCode {
-        let refused = (!self.is_empty()).then_some(StatusCode::UNPROCESSABLE_ENTITY);
-        refused.unwrap_or(StatusCode::OK)
+        let rejected = (!self.is_empty()).then_some(StatusCode::UNPROCESSABLE_ENTITY);
+        rejected.unwrap_or(StatusCode::OK)
     }
 
     pub(crate) fn problems(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(refusal, _)| refusal.problem.as_str())
+        self.0
+            .iter()
+            .map(|(form_error, _)| form_error.problem.as_str())
     }
 
     /// What is wrong with the property at `path`, which the field `name` fills in; empty for nothing.
     pub(crate) fn at(&self, path: &str, name: &str, label: &str) -> String {
-        let fits = |each: &Refusal| each.target == name || each.fits(path);
+        let fits = |each: &FormError| each.target == name || each.fits(path);
         let drawn = self.0.iter().filter(|(_, place)| place.get().is_some());
         let drawn = drawn.count();
         let fits = self.0.iter().filter(|(each, _)| fits(each));
@@ -45,7 +47,7 @@ impl Faults {
                 .0
                 == name
         });
-        let here = here.map(|(refusal, _)| refusal.problem.as_str());
+        let here = here.map(|(form_error, _)| form_error.problem.as_str());
         here.collect::<Vec<_>>().join(" ")
     }
 
@@ -53,7 +55,7 @@ impl Faults {
     /// none of them says. `None` if nothing is wrong.
     pub(crate) fn told(&self) -> Option<Problem> {
         let mut told = Problem::default();
-        for (Refusal { target, problem }, place) in &self.0 {
+        for (FormError { target, problem }, place) in &self.0 {
             match place.get() {
                 Some(place) if told.fields.contains(place) => {}
                 Some(place) => told.fields.push(place.clone()),

@@ -2,7 +2,7 @@
 //! what is wrong is said at each field, all of it at once.
 
 use crate::admin::forms::faults::{Faults, Problem};
-use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::forms::form::{Form, FormError};
 use crate::admin::outside::*;
 use crate::admin::reader::Reader;
 
@@ -34,14 +34,14 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
 }
 
 impl<T> Filled<T> {
-    pub(crate) fn with_faults(self, faults: impl IntoIterator<Item = Refusal>) -> Self {
+    pub(crate) fn with_faults(self, faults: impl IntoIterator<Item = FormError>) -> Self {
         let faults = Faults::new(faults);
         Self { faults, ..self }
     }
 
     pub(crate) fn read<R>(
         self,
-        read: impl FnOnce(&T) -> Result<R, Vec<Refusal>>,
+        read: impl FnOnce(&T) -> Result<R, Vec<FormError>>,
     ) -> (Option<R>, Self) {
         match read(&self.values) {
             Ok(read) => (Some(read), self),
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(form.values.labels, ["x", "y"]);
         assert_eq!((form.value("type"), form.value("name")), ("a&b *", ""));
         assert_eq!(form.pairs().len(), 3, "{form:?}");
-        let form = form.with_faults([Refusal::of("type", "no"), Refusal::whole("never")]);
+        let form = form.with_faults([FormError::of("type", "no"), FormError::whole("never")]);
         assert_eq!(
             (
                 form.field("type", "Type", "", ""),

@@ -4,8 +4,8 @@ use axum::extract::RawForm;
 use serde_json::Number;
 
 use crate::admin::error::{PageError, PageResult};
+pub(crate) use crate::admin::form_error::FormError;
 use crate::admin::outside::*;
-pub(crate) use crate::admin::refusal::Refusal;
 
 /// Fields of one form; ours have far fewer.
 const FIELDS_MAX: usize = 200;
@@ -87,7 +87,7 @@ impl Form {
     }
 
     /// The field's text as a number where it is one; `null` where it was left empty. Anything else
-    /// stays a text, for whoever knows what would be right to refuse.
+    /// stays a text, for whoever knows what would be right to reject.
     pub(crate) fn number(&self, name: &str) -> Value {
         self.filled(name).map_or(Value::Null, number)
     }
@@ -125,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_finds_its_field() {
-        let refusal = Refusal::of("filter.advancedFilters[2].values[0]", "no number");
+    fn a_rejection_finds_its_field() {
+        let form_error = FormError::of("filter.advancedFilters[2].values[0]", "no number");
         for (path, fits) in [
             ("filter.advancedFilters[2].values[0]", true),
             ("filter.advancedFilters[2].values", true),
@@ -135,9 +135,9 @@ mod tests {
             ("filter.advancedFilters[2].values[0].more", true),
             ("advancedFilters", false),
         ] {
-            assert_eq!(refusal.fits(path), fits, "{path}");
+            assert_eq!(form_error.fits(path), fits, "{path}");
         }
-        assert!(!Refusal::whole("no").fits("name"));
+        assert!(!FormError::whole("no").fits("name"));
     }
 
     #[test]

@@ -105,8 +105,8 @@ pub(crate) fn named<N: Display, E: Display, D>(
     noun: &str,
     parse: impl FnOnce(&str) -> Result<N, E>,
     is_taken: impl FnOnce(&N) -> bool,
-    definition: Result<D, Vec<Refusal>>,
-) -> Result<(N, D), Vec<Refusal>> {
+    definition: Result<D, Vec<FormError>>,
+) -> Result<(N, D), Vec<FormError>> {
     let problem = match parse(form.text("name")) {
         // The name itself stands in the field.
         Err(error) => sentence(error.to_string().rsplit(": ").next().unwrap_or_default()),
@@ -114,5 +114,5 @@ pub(crate) fn named<N: Display, E: Display, D>(
         Ok(name) => return definition.map(|definition| (name, definition)),
     };
     let others = definition.err().unwrap_or_default();
-    Err([vec![Refusal::of("name", problem)], others].concat())
+    Err([vec![FormError::of("name", problem)], others].concat())
 }

@@ -9,7 +9,7 @@ pub(crate) fn given(text: &str) -> Option<String> {
 
 #[derive(Default)]
 pub(crate) struct Reading {
-    faults: Vec<Refusal>,
+    faults: Vec<FormError>,
 }
 
 impl Reading {
@@ -23,13 +23,13 @@ impl Reading {
     ) -> Option<T> {
         let text = given(text)?;
         parse(&text).or_else(|| {
-            self.refuse(name, format!("{text:?} is not {noun}."));
+            self.reject(name, format!("{text:?} is not {noun}."));
             None
         })
     }
 
-    pub(crate) fn refuse(&mut self, name: &str, problem: impl Into<String>) {
-        self.faults.push(Refusal::of(name, problem));
+    pub(crate) fn reject(&mut self, name: &str, problem: impl Into<String>) {
+        self.faults.push(FormError::of(name, problem));
     }
 
     pub(crate) fn moment(&mut self, name: &str, text: &str) -> Option<Timestamp> {
@@ -47,7 +47,7 @@ impl Reading {
         of.unwrap_or_default()
     }
 
-    pub(crate) fn end<T>(self, read: T) -> Result<T, Vec<Refusal>> {
+    pub(crate) fn end<T>(self, read: T) -> Result<T, Vec<FormError>> {
         match self.faults.is_empty() {
             true => Ok(read),
             false => Err(self.faults),

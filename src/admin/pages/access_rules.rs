@@ -93,13 +93,13 @@ impl Sheet<()> for AccessRuleForm {
             Ok(name) => known(name).map(taken),
             Err(error) => Some(sentence(&error.to_string())),
         };
-        let faults = problem.map(|problem| Refusal::of("name", problem));
+        let faults = problem.map(|problem| FormError::of("name", problem));
         let missing = entity
             .is_empty()
-            .then(|| Refusal::of("entity", "Choose what it is for."));
+            .then(|| FormError::of("entity", "Choose what it is for."));
         let faults = faults.into_iter().chain(missing).collect();
         let rights = all_of(faults, self.rights())?;
-        let name = name.map_err(PageError::refused)?;
+        let name = name.map_err(PageError::rejected)?;
         put(call, &name, rights, "has been created.").await
     }
 }
@@ -127,13 +127,13 @@ impl AccessRuleForm {
         }
     }
 
-    fn rights(&self) -> Result<Rights, Vec<Refusal>> {
+    fn rights(&self) -> Result<Rights, Vec<FormError>> {
         let all = [Right::Send, Right::Listen, Right::Manage].into_iter();
         let ticks = all.zip([&self.send, &self.listen, &self.manage]);
         let ticked = ticks.filter(|(_, tick)| !tick.is_empty());
         let rights: Vec<Right> = ticked.map(|(right, _)| right).collect();
         match rights.is_empty() {
-            true => Err(vec![Refusal::of("send", "Choose at least one right.")]),
+            true => Err(vec![FormError::of("send", "Choose at least one right.")]),
             false => Ok(rights.into()),
         }
     }

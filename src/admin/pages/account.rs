@@ -22,13 +22,13 @@ pub(crate) async fn show(call: Call) -> PageResult {
     draw_account(&call, Vec::new()).await
 }
 
-async fn draw_account(call: &Call, refusals: Vec<Refusal>) -> PageResult {
+async fn draw_account(call: &Call, form_errors: Vec<FormError>) -> PageResult {
     let (visitor, accounts) = (&call.visitor, call.people.accounts());
     let zone = visitor.time_zone.clone().unwrap_or_default();
     answer!("pages/account.html", visitor, "Your account", {
         source: String = call.sign_in.source_in_words(visitor.source).to_owned(),
         recovery_codes: u64 = accounts.recovery_codes(visitor.id).await?,
-        form: Filled<AccountForm> = Filled::with(AccountForm { zone }).with_faults(refusals),
+        form: Filled<AccountForm> = Filled::with(AccountForm { zone }).with_faults(form_errors),
         sessions: Vec<SessionRow> = sessions_of(call, Some(visitor.id)).await?,
     }, form)
 }
@@ -57,7 +57,7 @@ pub(crate) async fn change_zone(call: Call) -> PageResult {
     let zone = call.form.filled("zone");
     let done = async {
         if zone.is_some_and(|zone| Zone::named(zone).is_none()) {
-            return Err(Refusal::of("zone", "There is no such time zone.").into());
+            return Err(FormError::of("zone", "There is no such time zone.").into());
         }
         let (accounts, zone) = (call.people.accounts(), zone.map(str::to_owned));
         Ok(accounts.set_time_zone(call.visitor.id, zone).await?)
@@ -70,7 +70,7 @@ pub(crate) async fn offer_second_factor(call: Call) -> PageResult {
     draw_offer(&call.visitor, &call.people.offer_seed(), Vec::new())
 }
 
-fn draw_offer(visitor: &Visitor, seed: &Seed, refusals: Vec<Refusal>) -> PageResult {
+fn draw_offer(visitor: &Visitor, seed: &Seed, form_errors: Vec<FormError>) -> PageResult {
     let text = seed.to_text();
     let characters: Vec<char> = text.chars().collect();
     let groups: Vec<String> = characters.chunks(4).map(String::from_iter).collect();
@@ -79,7 +79,7 @@ fn draw_offer(visitor: &Visitor, seed: &Seed, refusals: Vec<Refusal>) -> PageRes
         seed: String = text.to_string(),
         // In groups of four, for typing.
         spelt: String = groups.join(" "),
-        form: Filled<()> = Filled::with(()).with_faults(refusals),
+        form: Filled<()> = Filled::with(()).with_faults(form_errors),
     }, form)
 }
 

@@ -115,7 +115,7 @@ impl Rows for Entries {
 }
 
 impl ActivityForm {
-    fn query(&self) -> Result<AuditQuery, Vec<Refusal>> {
+    fn query(&self) -> Result<AuditQuery, Vec<FormError>> {
         let mut read = Reading::default();
         let query = AuditQuery {
             actor: given(&self.actor),

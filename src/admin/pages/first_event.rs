@@ -20,14 +20,14 @@ const REJECTING: Way = Way("rejected-event", "rejecting", "Example.Rejected");
 const FOLLOWED_MAX: usize = 10;
 
 /// What has been done so far, as the address says: the topic, and the events that were delivered at once, failed
-/// twice, and were refused.
+/// twice, and were rejected.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Progress {
     topic: String,
     taken: Option<i64>,
     failed: Option<i64>,
-    refused: Option<i64>,
+    rejected: Option<i64>,
 }
 
 impl Progress {
@@ -45,8 +45,8 @@ impl Progress {
 /// What there is once the topic is made.
 struct Ready {
     inspector: InspectorName,
-    /// Whether the other inspector would refuse the next event for good.
-    refuses: bool,
+    /// Whether the other inspector would reject the next event for good.
+    rejects: bool,
     example: String,
 }
 
@@ -99,15 +99,15 @@ pub(crate) async fn prepare(call: Call) -> PageResult {
 
 /// The topic of that name, which is made if there is none.
 async fn topic_named(call: &Call, name: &str) -> PageResult<Arc<TopicEntry>> {
-    let refuse = |problem: &str| Refusal::of("topic", problem);
+    let reject = |problem: &str| FormError::of("topic", problem);
     // Inspectors are called after it.
-    let unfit = || refuse("Use 3 to 40 letters, digits and hyphens.");
+    let unfit = || reject("Use 3 to 40 letters, digits and hyphens.");
     let name = TopicName::custom(name).map_err(|_| unfit())?;
     let inspectors = TAKING.inspector(&name).and(REJECTING.inspector(&name));
     inspectors.map_err(|_| unfit())?;
     match call.broker.registry().topic(&name).cloned() {
         Some(entry) if entry.topic.kind.is_built_in() => {
-            Err(refuse("The appliance alone publishes to this topic; take another name.").into())
+            Err(reject("The appliance alone publishes to this topic; take another name.").into())
         }
         Some(entry) => Ok(entry),
         None => {
@@ -117,7 +117,7 @@ async fn topic_named(call: &Call, name: &str) -> PageResult<Arc<TopicEntry>> {
     }
 }
 
-/// Publishes an event that is taken at once, one whose receiver fails twice, or one that is refused, and notes it in the
+/// Publishes an event that is taken at once, one whose receiver fails twice, or one that is rejected, and notes it in the
 /// address.
 pub(crate) async fn publish(call: Call) -> PageResult {
     let mut done = Filled::<Progress>::sent(&call.form).values;
@@ -125,7 +125,7 @@ pub(crate) async fn publish(call: Call) -> PageResult {
     let (way, answers, noted) = match step {
         "publish" => (TAKING, "200", &mut done.taken),
         "fail" => (TAKING, "503 503 200", &mut done.failed),
-        "refuse" => (REJECTING, "400", &mut done.refused),
+        "reject" => (REJECTING, "400", &mut done.rejected),
         _ => return Err(PageError::NotFound(format!("step {step}"))),
     };
     let topic = call.custom_topic(&done.topic)?;
@@ -133,11 +133,11 @@ pub(crate) async fn publish(call: Call) -> PageResult {
     let schema = topic.topic.kind.input_schema();
     let (text, entropy) = (example(&call, &topic).to_string(), call.broker.entropy());
     let event = wire::decode_one(schema, &topic.resource_id, &text, call.visitor.now, entropy);
-    let mut event: Event = event.map_err(PageError::refused)?;
+    let mut event: Event = event.map_err(PageError::rejected)?;
     way.2.clone_into(&mut event.event_type);
     let (broker, events) = (&call.broker, vec![event]);
     let keys = broker.publish_by_hand(call.by(), &topic, events).await?;
-    let repeated = || PageError::refused("The event was taken for a repetition.");
+    let repeated = || PageError::rejected("The event was taken for a repetition.");
     *noted = Some(keys.first().ok_or_else(repeated)?.0);
     Ok(done.at(step))
 }
@@ -152,12 +152,12 @@ pub(crate) async fn repair(call: Call) -> PageResult {
     if let Some(id) = dead.map(DeliveryId) {
         call.broker.resubmit(call.by(), id).await?;
     }
-    Ok(done.at("refuse"))
+    Ok(done.at("reject"))
 }
 
 impl Way {
     fn inspector(&self, topic: &TopicName) -> PageResult<InspectorName> {
-        InspectorName::parse(&format!("{topic}-{}", self.1)).map_err(PageError::refused)
+        InspectorName::parse(&format!("{topic}-{}", self.1)).map_err(PageError::rejected)
     }
 
     /// Makes the inspector, and the event subscription, where they are missing. The inspector answers like this from
@@ -186,7 +186,7 @@ async fn draw_page(call: &Call, done: Progress, form: Filled<Progress>) -> PageR
         ready: Option<Ready> = ready,
         taken: Option<Sent> = sent(call, done.taken, &done).await?,
         failed: Option<Sent> = sent(call, done.failed, &done).await?,
-        refused: Option<Sent> = sent(call, done.refused, &done).await?,
+        rejected: Option<Sent> = sent(call, done.rejected, &done).await?,
         done: Progress = done,
     }, form)
 }
@@ -199,7 +199,7 @@ impl Ready {
         let next = rejecting.map(|it| it.definition.response(it.turn, 0));
         Ok(Self {
             inspector: broker.inspector(&TAKING.inspector(name)?).await?.name,
-            refuses: next.is_ok_and(|next| next == ScriptedResponse::Status(400)),
+            rejects: next.is_ok_and(|next| next == ScriptedResponse::Status(400)),
             example: json_text::laid_out(&example(call, &topic).to_string()),
         })
     }

@@ -33,6 +33,7 @@ pub(crate) mod traffic;
 pub(crate) mod url_trial;
 pub(crate) mod users;
 
+pub(crate) use crate::admin::form_error::{all_of, form_errors, of_fields, said};
 pub(crate) use crate::admin::forms::document::Shape;
 pub(crate) use crate::admin::forms::json_fault;
 pub(crate) use crate::admin::forms::sheet::{Fields, Head, Sheet, draw_sheet, named};
@@ -49,7 +50,6 @@ pub(crate) use crate::admin::pages::delivery::DeliveryCard;
 pub(crate) use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys};
 pub(crate) use crate::admin::pages::queue_depths::{LATE, QueueDepths};
 pub(crate) use crate::admin::pages::traffic::{RangeChoice, Traffic, bound};
-pub(crate) use crate::admin::refusal::{all_of, of_fields, refusals, said};
 pub(crate) use crate::admin::site::{existing, named_in, numbered};
 pub(crate) use crate::admin::standing::{DAY, Standing, State as Stand};
 pub(crate) use crate::admin::widgets::body_view::{BodyView, carried_by};
@@ -90,7 +90,7 @@ macro_rules! page {
 }
 pub(crate) use page;
 
-/// Answers with such a page, or with the status of the form behind it if that is refused.
+/// Answers with such a page, or with the status of the form behind it if that is rejected.
 macro_rules! answer {
     ($template:tt $(<$life:lifetime>)?, $visitor:expr, $title:expr, { $($fields:tt)* } $(, $form:ident)?) => {{
         let page = page!($template $(<$life>)?, $visitor, $title, { $($fields)* });

@@ -14,7 +14,7 @@ pub(crate) struct RejectionForm {
 }
 
 impl RejectionForm {
-    fn query(&self, registry: &Registry) -> Result<RejectionQuery, Vec<Refusal>> {
+    fn query(&self, registry: &Registry) -> Result<RejectionQuery, Vec<FormError>> {
         let mut reading = Reading::default();
         let topic = |name: &str| registry.topic(&TopicName::parse(name).ok()?);
         let topic = reading.field("topic", &self.topic, "a topic", topic);

@@ -40,7 +40,7 @@ pub(crate) struct Search {
 
 impl Search {
     /// The events that are meant, or every field that means none.
-    pub(crate) fn events(&self, visitor: &Visitor) -> Result<EventFilter, Vec<Refusal>> {
+    pub(crate) fn events(&self, visitor: &Visitor) -> Result<EventFilter, Vec<FormError>> {
         let (mut reading, since) = (Reading::default(), self.since(visitor.now));
         let of = reading.of(&self.of, &visitor.standing.registry);
         let filter = EventFilter {
@@ -59,7 +59,10 @@ impl Search {
     }
 
     /// The dead letters that are meant, or every field that means none.
-    pub(crate) fn dead_letters(&self, visitor: &Visitor) -> Result<DeadLetterFilter, Vec<Refusal>> {
+    pub(crate) fn dead_letters(
+        &self,
+        visitor: &Visitor,
+    ) -> Result<DeadLetterFilter, Vec<FormError>> {
         let mut reading = Reading::default();
         let of = reading.of(&self.of, &visitor.standing.registry);
         let filter = DeadLetterFilter {

@@ -9,7 +9,7 @@ use crate::admin::reader::{SYSTEM, THEME_COOKIE, theme_named};
 /// How long a choice is remembered: browsers keep no cookie longer (RFC 6265bis, 5.5).
 const KEPT: Duration = Duration::days(400);
 
-/// Nothing but colours is at stake, and what another site sends is refused already, so the form needs no
+/// Nothing but colours is at stake, and what another site sends is rejected already, so the form needs no
 /// token and nobody to be signed in.
 pub(crate) async fn choose(State(site): State<Arc<Site>>, form: Form) -> PageResult {
     let problem = "The field theme must be system, light or dark.";

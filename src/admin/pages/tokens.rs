@@ -49,7 +49,7 @@ impl Sheet<()> for TokenForm {
             ("days", None) => Ok(None),
             (_, days) => days.unwrap_or_default().parse().map(Some),
         };
-        let unread = || Refusal::of("days", "Enter a whole number.");
+        let unread = || FormError::of("days", "Enter a whole number.");
         let wish = NewTokenRequest {
             name: self.name.trim().to_owned(),
             role: chosen_role(&self.role)?,

@@ -27,7 +27,7 @@ pub(crate) fn read(form: &Form) -> (Filled<UrlForm>, Option<Url>) {
     let form = Filled::<UrlForm>::sent(form);
     let url = Url::parse(form.values.url.trim()).ok();
     let problem = "Enter a whole URL, such as https://hooks.example.com/in.";
-    let fault = url.is_none().then(|| Refusal::of("url", problem));
+    let fault = url.is_none().then(|| FormError::of("url", problem));
     (form.with_faults(fault), url)
 }
 
@@ -186,10 +186,10 @@ mod tests {
 
     #[test]
     fn a_way_that_ends_early_says_why() {
-        let refused = TransportError::Socket("the connection was refused".to_owned());
+        let rejected = TransportError::Socket("the connection was refused".to_owned());
         let call = Call {
             connect: None,
-            response: Err(refused),
+            response: Err(rejected),
         };
         check(
             allowed(),

@@ -63,8 +63,8 @@ impl Sheet<()> for UserForm {
     }
 }
 
-pub(crate) fn chosen_role(text: &str) -> Result<Role, Refusal> {
-    Role::parse(text).ok_or_else(|| Refusal::of("role", "Choose one of the roles."))
+pub(crate) fn chosen_role(text: &str) -> Result<Role, FormError> {
+    Role::parse(text).ok_or_else(|| FormError::of("role", "Choose one of the roles."))
 }
 
 fn draw_link<S>(call: &Call<S>, user: User, token: &Secret) -> PageResult {

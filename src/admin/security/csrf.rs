@@ -10,7 +10,7 @@ use crate::admin::forms::form::Form;
 use crate::admin::outside::*;
 use crate::admin::site::Site;
 
-pub(crate) async fn refuse_foreign(
+pub(crate) async fn reject_foreign(
     State(site): State<Arc<Site>>,
     request: Request,
     next: Next,
@@ -26,7 +26,7 @@ fn is_token(presented: &str, expected: &str) -> bool {
         && verify_slices_are_equal(presented.as_bytes(), expected.as_bytes()).is_ok()
 }
 
-/// Refuses a form that does not carry the token `expected`.
+/// Rejects a form that does not carry the token `expected`.
 pub(crate) fn check(form: &Form, expected: &str) -> PageResult<()> {
     let is_ours = is_token(form.raw("csrf"), expected);
     is_ours.then_some(()).ok_or(PageError::BadToken)

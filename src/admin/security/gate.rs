@@ -24,8 +24,8 @@ pub(crate) async fn admit(
         return Ok(setup::unclaimed());
     }
     let (headers, extensions) = (request.headers().clone(), request.extensions().clone());
-    if let Some(refused) = proxy_user::follow(&site, &session, &headers, &extensions).await? {
-        return Ok(refused);
+    if let Some(rejected) = proxy_user::follow(&site, &session, &headers, &extensions).await? {
+        return Ok(rejected);
     }
     let address = uri.path_and_query().map_or("", |address| address.as_str());
     let by_reader = !is_refresh(request.headers());

@@ -2,7 +2,7 @@
 //!
 //! Whoever runs a site can point its name at an address of somebody else's network. Pages that were loaded
 //! from there would then share their origin with ours, and could use them with the cookies of whoever has
-//! both open (DNS rebinding). The browser still tells the name, so a name that is not ours is refused.
+//! both open (DNS rebinding). The browser still tells the name, so a name that is not ours is rejected.
 
 use http::Uri;
 use http::uri::Authority;
@@ -16,8 +16,8 @@ use crate::model::own_host::{OwnHost, OwnHosts};
 /// Characters of a foreign host that the answer repeats; a name of the DNS has at most 253.
 const SHOWN_CHARACTERS_MAX: usize = 253;
 
-/// Refuses requests for other hosts than ours, and says where the overview lies.
-pub(crate) async fn refuse_unknown(
+/// Rejects requests for other hosts than ours, and says where the overview lies.
+pub(crate) async fn reject_unknown(
     State((own, broker)): State<(OwnHosts, Broker)>,
     request: Request,
     next: Next,

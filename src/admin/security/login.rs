@@ -131,14 +131,14 @@ pub(crate) fn draw_form(from: &Stranger, problem: Option<&str>) -> Response {
         .same_site(SameSite::Strict)
         .to_string();
     let (next, news) = (form.raw("next"), form.raw("news"));
-    let refusals = problem.into_iter().map(Refusal::whole).collect();
+    let form_errors = problem.into_iter().map(FormError::whole).collect();
     let purpose = Purpose::SignIn {
         next,
         news,
         others: others(from),
         has_form: !site.sign_in.hides_password,
     };
-    let page = purpose.draw(&token, form.raw("name"), refusals);
+    let page = purpose.draw(&token, form.raw("name"), form_errors);
     ([(SET_COOKIE, set_cookie)], page).into_response()
 }
 
@@ -175,8 +175,8 @@ pub(crate) async fn submit_code(from: Stranger) -> PageResult {
                 "a sign-in failed at its second factor; further ones within a minute are only counted"
             );
         }
-        let refusal = Refusal::of("code", "This is not the code, or it was used already.");
-        return Ok(Purpose::SecondFactor.draw(&awaited.csrf, "", vec![refusal]));
+        let form_error = FormError::of("code", "This is not the code, or it was used already.");
+        return Ok(Purpose::SecondFactor.draw(&awaited.csrf, "", vec![form_error]));
     }
     session::sign_in(&site, &session, &user, &from.client, None).await?;
     Ok(Redirect::to(paths::or_overview(&awaited.next)).into_response())

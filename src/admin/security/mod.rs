@@ -1,4 +1,4 @@
-//! Who may do what: sessions, signing in, roles, and what browsers are told to refuse.
+//! Who may do what: sessions, signing in, roles, and what browsers are told to reject.
 
 pub(crate) mod client;
 pub(crate) mod csrf;

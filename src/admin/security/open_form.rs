@@ -69,23 +69,23 @@ struct Typed {
 
 impl Purpose<'_> {
     /// The form with the token that shows that it is ours, or that opens it, and with the name that was typed.
-    pub(crate) fn draw(self, token: &str, name: &str, refusals: Vec<Refusal>) -> Response {
-        let (title, refused) = match self {
+    pub(crate) fn draw(self, token: &str, name: &str, form_errors: Vec<FormError>) -> Response {
+        let (title, rejected) = match self {
             Self::SignIn { .. } => ("Sign in", StatusCode::UNAUTHORIZED),
             Self::SecondFactor => ("Second factor", StatusCode::UNAUTHORIZED),
             Self::SetUp => ("Set up Everpost", StatusCode::UNPROCESSABLE_ENTITY),
             Self::Password { .. } => ("Choose a password", StatusCode::UNPROCESSABLE_ENTITY),
         };
-        let status = match refusals.as_slice() {
+        let status = match form_errors.as_slice() {
             [] => StatusCode::OK,
-            _ => refused,
+            _ => rejected,
         };
         let name = name.chars().take(NAME_CHARACTERS_MAX).collect();
         let page = OpenForm {
             frame: Bare::new(title),
             purpose: self,
             token,
-            form: Filled::with(Typed { name }).with_faults(refusals),
+            form: Filled::with(Typed { name }).with_faults(form_errors),
         };
         draw_with(status, &page)
     }

@@ -12,7 +12,7 @@ pub(crate) const CONFIRMED_FOR: Duration = Duration::from_secs(15 * 60);
 /// The field for the present password in forms that have another one as well.
 pub(crate) const PASSWORD_FIELD: &str = "own-password";
 
-/// Refuses the form of a call whose field does not hold the visitor's password.
+/// Rejects the form of a call whose field does not hold the visitor's password.
 pub(crate) async fn check_password(
     site: &Site,
     visitor: &Visitor,
@@ -26,7 +26,7 @@ pub(crate) async fn check_password(
     if known.await? {
         return Ok(());
     }
-    Err(Refusal::of(field, "This is not your password.").into())
+    Err(FormError::of(field, "This is not your password.").into())
 }
 
 /// Lets a form pass if the password was typed lately, or is in it.
@@ -53,14 +53,14 @@ pub(crate) async fn ask(
         let name = site.sign_in.provider_name().to_owned();
         (provider::path_again(&visitor.path), name)
     });
-    let mut refusals = Vec::new();
+    let mut form_errors = Vec::new();
     if form.has(PASSWORD_FIELD) && !is_external {
         match check_password(&site, &visitor, &form, PASSWORD_FIELD).await {
             Ok(()) => {
                 visitor.confirm().await?;
                 return Ok(next.run(Request::from_parts(parts, body.into())).await);
             }
-            Err(error) => refusals = error.in_form()?,
+            Err(error) => form_errors = error.in_form()?,
         }
     }
     let title = match is_external {
@@ -70,7 +70,7 @@ pub(crate) async fn ask(
     let page = PasswordAgainPage {
         frame: Frame::new(&visitor, title),
         elsewhere,
-        form: Filled::with(()).with_faults(refusals),
+        form: Filled::with(()).with_faults(form_errors),
         sent: &form,
     };
     // Nothing has been done yet.

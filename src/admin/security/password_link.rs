@@ -39,8 +39,8 @@ async fn holder(from: &Stranger) -> PageResult<Option<String>> {
     site.people.guess(None, from.client.address, user).await
 }
 
-fn draw_form(form: &Form, of: String, refusals: Vec<Refusal>) -> Response {
-    Purpose::Password { of }.draw(form.raw("token"), "", refusals)
+fn draw_form(form: &Form, of: String, form_errors: Vec<FormError>) -> Response {
+    Purpose::Password { of }.draw(form.raw("token"), "", form_errors)
 }
 
 fn dead_link() -> Response {

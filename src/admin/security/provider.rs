@@ -56,7 +56,7 @@ pub(crate) async fn begin(from: Stranger) -> PageResult {
             let cookie = set_cookie(site, &site.sign_ins.sign(&attempt), LIFE);
             Ok(([(SET_COOKIE, cookie)], Redirect::to(url.as_str())).into_response())
         }
-        Err(error) => Ok(refused(&from, &problem(site, &error))),
+        Err(error) => Ok(rejected(&from, &problem(site, &error))),
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn end(from: Stranger) -> PageResult {
             session::sign_in(&site, &from.session, &user, &from.client, at).await?;
             Redirect::to(paths::or_overview(&next)).into_response()
         }
-        Err(problem) => refused(&from, &problem),
+        Err(problem) => rejected(&from, &problem),
     };
     let gone = set_cookie(&site, "", Duration::ZERO);
     let gone = gone.parse().expect("a cookie is a header");
@@ -94,12 +94,12 @@ pub(crate) async fn sign_out(from: Stranger) -> PageResult {
         Ok(Some(url)) => Ok(Redirect::to(url.as_str()).into_response()),
         Ok(None) => {
             let name = from.site.sign_in.provider_name();
-            Ok(refused(
+            Ok(rejected(
                 &from,
                 &format!("{name} has no page to sign out at."),
             ))
         }
-        Err(error) => Ok(refused(&from, &problem(&from.site, &error))),
+        Err(error) => Ok(rejected(&from, &problem(&from.site, &error))),
     }
 }
 
@@ -221,7 +221,7 @@ fn elsewhere(from: &Stranger) -> String {
     }
 }
 
-fn refused(from: &Stranger, problem: &str) -> Response {
+fn rejected(from: &Stranger, problem: &str) -> Response {
     login::draw_form(from, Some(problem))
 }
 

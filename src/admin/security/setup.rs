@@ -30,8 +30,8 @@ pub(crate) async fn submit(from: Stranger) -> PageResult {
     Ok(Redirect::to("/admin").into_response())
 }
 
-fn draw_form(form: &Form, refusals: Vec<Refusal>) -> Response {
-    Purpose::SetUp.draw(form.raw("token"), form.raw("name"), refusals)
+fn draw_form(form: &Form, form_errors: Vec<FormError>) -> Response {
+    Purpose::SetUp.draw(form.raw("token"), form.raw("name"), form_errors)
 }
 
 #[derive(Template)]

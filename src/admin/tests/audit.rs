@@ -192,7 +192,7 @@ const FORMS: &[Form] = &[
     ("/first-event/{step}", "/first-event/fail", &[("topic", "orders")],
         &["Changed answers of inspector orders-inspector",
             "Created event subscription first-event of topic orders", "Published 1 event to topic orders"]),
-    ("/first-event/{step}", "/first-event/refuse", &[("topic", "orders")],
+    ("/first-event/{step}", "/first-event/reject", &[("topic", "orders")],
         &["Created inspector orders-rejecting", "Created event subscription rejected-event of topic orders",
             "Published 1 event to topic orders"]),
     ("/first-event/repair", "/first-event/repair", &[("topic", "orders"), ("delivery", "1")],
@@ -348,12 +348,12 @@ async fn fault((page, path, fields, sentences): &Form) -> Option<String> {
     let path = format!("/admin{path}");
     let (appliance, mut ann) = Appliance::furnished().await;
     let (rows, entries) = (appliance.rows(), appliance.logged().await.len());
-    appliance.database.refuse_audit(true);
+    appliance.database.reject_audit(true);
     let status = ann.submit(&path, fields).await;
     if !status.is_server_error() || appliance.rows() != rows {
         return Some(format!("{page} without an entry: {status}"));
     }
-    appliance.database.refuse_audit(false);
+    appliance.database.reject_audit(false);
     let status = ann.submit(&path, fields).await;
     let mut added = appliance.logged().await;
     added.truncate(added.len() - entries);

@@ -148,7 +148,7 @@ async fn a_first_signing_secret_is_shown_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_form_does_not_show_a_secret_that_was_made() {
+async fn a_rejected_form_does_not_show_a_secret_that_was_made() {
     let (_appliance, mut person) = with_subscription().await;
     person.open(NEW).await;
     let page = person.send(NEW, &[("name", "audit"), ("sign", "on")]).await;

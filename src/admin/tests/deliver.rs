@@ -227,12 +227,12 @@ async fn an_event_is_sent_to_a_subscription_that_has_not_got_it() {
     person.open(&send).await;
     let again = person.send(&send, &[]).await;
     let unmatched = person.open(&format!("{event}/send/picky")).await;
-    for (refused, problem) in [
+    for (rejected, problem) in [
         (again, "Audit has a delivery of event 1 already: 2"),
         (unmatched, "Event 1 would not go to picky now either"),
     ] {
-        assert_eq!(refused.status, StatusCode::CONFLICT);
-        refused.expect(&[problem]);
+        assert_eq!(rejected.status, StatusCode::CONFLICT);
+        rejected.expect(&[problem]);
     }
     for account in appliance.broker.accounts().await.expect("accounts") {
         assert!(account.totals.balance(), "{account:?}");
@@ -514,8 +514,8 @@ async fn events_that_fit_are_downloaded() {
         (nothing.status, nothing.body.as_str()),
         (StatusCode::OK, "")
     );
-    let refused = person.open("/admin/events/export?from=yesterday").await;
-    assert_eq!(refused.status, 400);
+    let rejected = person.open("/admin/events/export?from=yesterday").await;
+    assert_eq!(rejected.status, 400);
 
     let mut viewer = appliance.signed_in(Role::Viewer).await;
     let page = viewer.open(&format!("/admin/events?{query}")).await;
@@ -560,7 +560,7 @@ async fn the_page_of_an_event_says_why_a_subscription_did_not_get_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pasted_event_is_refused_in_plain_words() {
+async fn a_pasted_event_is_rejected_in_plain_words() {
     let (_appliance, mut person) = with_subscription().await;
     const PUBLISH: &str = "/admin/topics/orders/publish";
     for (events, message) in [

@@ -26,8 +26,8 @@ async fn the_guide_leads_from_nothing_to_a_resubmission() {
         .open("/admin/first-event")
         .await
         .expect(&["value=\"orders\""]);
-    let refused = person.send("/admin/first-event", &[("topic", "o")]).await;
-    assert_eq!(refused.status.as_u16(), 422);
+    let rejected = person.send("/admin/first-event", &[("topic", "o")]).await;
+    assert_eq!(rejected.status.as_u16(), 422);
     let page = person
         .send("/admin/first-event", &[("topic", "orders")])
         .await;
@@ -70,7 +70,7 @@ async fn the_guide_leads_from_nothing_to_a_resubmission() {
         wait_for(&mut person, &path, attempts).await;
     }
 
-    let page = person.send("/admin/first-event/refuse", &[]).await;
+    let page = person.send("/admin/first-event/reject", &[]).await;
     let path = page.path;
     let page = wait_for(&mut person, &path, "has become a dead letter").await;
     page.expect(&["UndeliverableDueToHttpBadRequest"]);
@@ -91,15 +91,15 @@ async fn the_guide_leads_from_nothing_to_a_resubmission() {
     drop(appliance);
 }
 
-/// Whoever edits the dead letter while the inspector still refuses is led on all the same.
+/// Whoever edits the dead letter while the inspector still rejects is led on all the same.
 #[tokio::test]
-async fn the_guide_follows_an_event_that_is_edited_and_refused_again() {
+async fn the_guide_follows_an_event_that_is_edited_and_rejected_again() {
     let (_appliance, mut person) = Appliance::claimed().await;
     person.open("/admin/first-event").await;
     person
         .send("/admin/first-event", &[("topic", "orders")])
         .await;
-    let guide = person.send("/admin/first-event/refuse", &[]).await.path;
+    let guide = person.send("/admin/first-event/reject", &[]).await.path;
     let page = wait_for(&mut person, &guide, "has become a dead letter").await;
     page.expect(&["answers 400 to everything", "Answer 200 and resubmit"]);
 

@@ -78,8 +78,8 @@ async fn streams_are_bounded_and_behind_the_login() {
     for _ in 0..STREAMS_MAX {
         open.push(person.get("/admin/live").await);
     }
-    let refused = person.get("/admin/live").await;
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let rejected = person.get("/admin/live").await;
+    assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
     open.pop();
     assert_eq!(person.get("/admin/live").await.status(), StatusCode::OK);
     let stranger = appliance.somebody();

@@ -1,4 +1,4 @@
-//! Refusals keep the navigation for whoever is signed in, and for nobody else.
+//! Rejections keep the navigation for whoever is signed in, and for nobody else.
 
 use http::StatusCode;
 
@@ -10,7 +10,7 @@ use crate::store::accounts::Role;
 
 const NAVIGATION: &str = "<nav ";
 
-/// Fails unless the refusal is in the frame and leads to `href`.
+/// Fails unless the error is in the frame and leads to `href`.
 fn expect_framed(shown: &Shown, status: StatusCode, title: &str, href: &str) {
     assert_eq!(shown.status, status, "{}", shown.path);
     let link = format!("href=\"{href}\">Go ");
@@ -24,7 +24,7 @@ fn expect_framed(shown: &Shown, status: StatusCode, title: &str, href: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_are_in_the_frame_for_whoever_is_signed_in() {
+async fn rejections_are_in_the_frame_for_whoever_is_signed_in() {
     let (_appliance, mut ann) = Appliance::claimed().await;
     ann.open("/admin").await;
     for (path, status, title, href) in [
@@ -46,7 +46,7 @@ async fn refusals_are_in_the_frame_for_whoever_is_signed_in() {
             "Not possible",
             "/admin",
         ),
-        // What the framework refuses by itself looks the same.
+        // What the framework rejects by itself looks the same.
         (
             "/admin/events?of=a&of=b",
             StatusCode::BAD_REQUEST,
@@ -68,7 +68,7 @@ async fn refusals_are_in_the_frame_for_whoever_is_signed_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_form_leads_back_to_its_page() {
+async fn a_rejected_form_leads_back_to_its_page() {
     let (_appliance, mut ann) = Appliance::claimed().await;
     let path = "/admin/users/1/end-sessions";
     let shown = ann.send_bare(path, &[]).await;
@@ -117,7 +117,7 @@ async fn strangers_see_no_navigation() {
     assert_eq!(shown.status, StatusCode::MISDIRECTED_REQUEST);
     assert!(!shown.body.contains(NAVIGATION), "{}", shown.body);
 
-    // What another site makes a browser send is refused before anybody asks whose browser it is.
+    // What another site makes a browser send is rejected before anybody asks whose browser it is.
     ann.headers.push(("sec-fetch-site", "cross-site"));
     let shown = ann.send_bare("/admin/new-topic", &[]).await;
     assert_eq!(shown.status, StatusCode::FORBIDDEN);

@@ -304,7 +304,7 @@ impl Responder for Webhooks {
             self.handshakes.fetch_add(1, Ordering::Relaxed);
             return Ok(ok(format!("{{\"validationResponse\":\"{code}\"}}")));
         }
-        if request.url.path() == "/refused" {
+        if request.url.path() == "/rejected" {
             return Err(TransportError::Socket("connection refused".to_owned()));
         }
         let message = self.answers.lock().unwrap().pop_front();

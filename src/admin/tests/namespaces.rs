@@ -120,9 +120,9 @@ async fn a_namespace_is_made_changed_and_deleted() {
     let list = person.open("/admin/namespaces").await;
     list.expect(&["No namespaces yet.", "/admin/new-namespace"]);
     let new = "/admin/new-namespace";
-    let refused = fill(&mut person, new, &[("name", "no"), ("location", "local")]).await;
-    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
-    refused.expect(&["aria-invalid", "3 to 50"]);
+    let rejected = fill(&mut person, new, &[("name", "no"), ("location", "local")]).await;
+    assert_eq!(rejected.status, StatusCode::UNPROCESSABLE_ENTITY);
+    rejected.expect(&["aria-invalid", "3 to 50"]);
     let shop = [("name", "shop"), ("location", "local"), ("capacity", "2")];
     let page = fill(&mut person, new, &shop).await;
     assert_eq!(page.path, "/admin/namespaces/shop");
@@ -139,8 +139,8 @@ async fn a_namespace_is_made_changed_and_deleted() {
 
     let edit = "/admin/namespaces/shop/edit";
     let rules = [("capacity", "1"), ("inboundIpRules", "10.0.0.0/8\nhome")];
-    let refused = fill(&mut person, edit, &rules).await;
-    refused.expect(&["an address or a network such as", "home"]);
+    let rejected = fill(&mut person, edit, &rules).await;
+    rejected.expect(&["an address or a network such as", "home"]);
     let rules = [
         ("capacity", "1"),
         ("inboundIpRules", "10.0.0.0/8\n192.0.2.7"),
@@ -157,8 +157,8 @@ async fn a_namespace_is_made_changed_and_deleted() {
     for (field, expected) in [("name", "o"), ("eventRetentionInDays", "8")] {
         let fields = [("name", "orders"), (field, expected)];
         let fields: Vec<_> = fields.into_iter().rev().collect();
-        let refused = fill(&mut person, "/admin/namespaces/shop/new-topic", &fields).await;
-        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{field}");
+        let rejected = fill(&mut person, "/admin/namespaces/shop/new-topic", &fields).await;
+        assert_eq!(rejected.status, StatusCode::UNPROCESSABLE_ENTITY, "{field}");
     }
     let orders = [("name", "orders"), ("eventRetentionInDays", "2")];
     let page = fill(&mut person, "/admin/namespaces/shop/new-topic", &orders).await;
@@ -311,21 +311,21 @@ async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
     let new = format!("{topic}/new-subscription");
     let fields = [
         ("name", "archive"),
-        ("endpointUrl", "https://shop.example/refused?code=hush"),
+        ("endpointUrl", "https://shop.example/rejected?code=hush"),
         ("maxDeliveryCount", "5"),
         ("schedule", "PT1M"),
         ("disableOnGone", "on"),
         ("maxEventsPerBatch", "7"),
     ];
-    let refused = fill(&mut person, &new, &fields).await;
-    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
-    refused.expect(&["<a href=\"#endpointUrl\">", "WebHook-Allowed-Origin"]);
+    let rejected = fill(&mut person, &new, &fields).await;
+    assert_eq!(rejected.status, StatusCode::UNPROCESSABLE_ENTITY);
+    rejected.expect(&["<a href=\"#endpointUrl\">", "WebHook-Allowed-Origin"]);
     person.open(&new).await;
     let mut skipping = fields.to_vec();
     skipping.push(("skipValidation", "on"));
     let page = person.send(&new, &skipping).await;
     page.expect(&[
-        "https://shop.example/refused",
+        "https://shop.example/rejected",
         "Max attempts 5",
         "Events per batch 7",
     ]);
@@ -342,7 +342,7 @@ async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
         .await;
     page.expect(&["Max attempts 6", "Events per batch 1"]);
     let url = person.send(&format!("{archive}/url"), &[]).await;
-    url.expect(&["https://shop.example/refused?code=hush"]);
+    url.expect(&["https://shop.example/rejected?code=hush"]);
     assert_eq!(appliance.broker.registry().subscriptions().count(), 2);
 }
 

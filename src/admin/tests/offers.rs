@@ -104,11 +104,11 @@ async fn look_around(person: &mut Person) -> BTreeSet<String> {
                 continue;
             }
             let token = [("csrf".to_owned(), "stale".to_owned())];
-            let refused = person.send_bare(&form, &token).await;
+            let rejected = person.send_bare(&form, &token).await;
             assert!(
-                refused.body.contains("The form was too old"),
+                rejected.body.contains("The form was too old"),
                 "{path} offers {form}: {}",
-                refused.body
+                rejected.body
             );
         }
     }

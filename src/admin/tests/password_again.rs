@@ -58,8 +58,8 @@ async fn guessing_it_is_slowed_and_needs_a_form_of_ours() {
     let (appliance, mut ann) = with_subscription().await;
     appliance.clock.advance(CONFIRMED_FOR);
     let foreign = [("own-password".to_owned(), PASSWORD.to_owned())];
-    let refused = ann.send_bare(KEYS, &foreign).await;
-    refused.expect(&["The form was too old"]);
+    let rejected = ann.send_bare(KEYS, &foreign).await;
+    rejected.expect(&["The form was too old"]);
     ann.open("/admin/topics/orders").await;
     ann.send(KEYS, &[]).await;
     for _ in 0..5 {

@@ -73,12 +73,12 @@ async fn a_new_user_chooses_a_password_by_a_link_that_works_once() {
     let link = invite(&mut ann, "bob", "operator").await;
     ann.open("/admin/users").await.expect(&["bob", "Invited"]);
     let mut bob = appliance.somebody();
-    let refused = bob.sign_in("bob", "").await;
-    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    let rejected = bob.sign_in("bob", "").await;
+    assert_eq!(rejected.status, StatusCode::UNAUTHORIZED);
 
     bob.open(&link).await.expect(&["You sign in as <b>bob"]);
-    let refused = bob.send("/admin/password", &[("password", "short")]).await;
-    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    let rejected = bob.send("/admin/password", &[("password", "short")]).await;
+    assert_eq!(rejected.status, StatusCode::UNPROCESSABLE_ENTITY);
     let shown = bob.send("/admin/password", &[("password", ANOTHER)]).await;
     shown.expect(&["Your password is set. Sign in with it."]);
     let fields = [("password", ANOTHER)];
@@ -148,9 +148,9 @@ async fn all_that_is_wrong_with_a_token_is_told_at_once() {
     for (days, problem) in [("0", "from 1 to 3650."), ("ten", "Enter a whole number.")] {
         ann.open(path).await;
         let fields = [("name", ""), ("role", "viewer"), ("days", days)];
-        let refused = ann.send(path, &fields).await;
-        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
-        refused.expect(&["href=\"#name\"", "1 to 64 characters", problem]);
+        let rejected = ann.send(path, &fields).await;
+        assert_eq!(rejected.status, StatusCode::UNPROCESSABLE_ENTITY);
+        rejected.expect(&["href=\"#name\"", "1 to 64 characters", problem]);
     }
     let fields = [("name", "robot"), ("role", "viewer"), ("days", "")];
     ann.send(path, &fields).await.expect(&["evp_"]);
@@ -197,8 +197,8 @@ async fn whoever_is_disabled_or_deleted_is_out_at_once() {
         .await
         .expect(&["Disabled"]);
     assert!(viewer.open("/admin").await.path.starts_with("/admin/login"));
-    let refused = viewer.sign_in("viewer", PASSWORD).await;
-    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    let rejected = viewer.sign_in("viewer", PASSWORD).await;
+    assert_eq!(rejected.status, StatusCode::UNAUTHORIZED);
     ann.open("/admin/users/2").await;
     ann.send("/admin/users/2/enable", &[])
         .await
@@ -241,8 +241,8 @@ async fn another_password_takes_the_present_one_and_ends_other_sessions() {
             .path
             .starts_with("/admin/login")
     );
-    let refused = elsewhere.sign_in(NAME, PASSWORD).await;
-    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    let rejected = elsewhere.sign_in(NAME, PASSWORD).await;
+    assert_eq!(rejected.status, StatusCode::UNAUTHORIZED);
     assert_eq!(elsewhere.sign_in(NAME, ANOTHER).await.path, "/admin");
 }
 
@@ -309,8 +309,8 @@ async fn sessions_are_seen_and_ended_by_their_user_and_by_administrators() {
     viewer.open("/admin/account").await;
     let path = format!("/admin/account/sessions/{}/end", anns.id);
     let token = [("csrf".to_owned(), viewer.hidden("csrf"))];
-    let refused = viewer.send_bare(&path, &token).await;
-    assert_eq!(refused.status, StatusCode::NOT_FOUND);
+    let rejected = viewer.send_bare(&path, &token).await;
+    assert_eq!(rejected.status, StatusCode::NOT_FOUND);
 
     let mine = ann.open("/admin/sessions").await;
     let vics = endings(&mine);

@@ -273,8 +273,8 @@ async fn a_token_is_made_with_the_chosen_key_and_audited() {
     );
     assert_eq!(claims.expires_at.to_string(), "2099-01-01T00:00:00.000Z");
     keys.key2 = keys.key1.clone();
-    let refused = sas::verify(&token, &keys, now);
-    assert_eq!(refused, Ok(None));
+    let rejected = sas::verify(&token, &keys, now);
+    assert_eq!(rejected, Ok(None));
 
     let activity = person.open("/admin/activity").await;
     activity.expect(&["created SAS token for topic orders"]);

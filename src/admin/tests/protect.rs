@@ -27,8 +27,8 @@ async fn every_form_needs_the_token() {
         let path = sample(page.path);
         for fields in [vec![], vec![token("")], vec![token("guessed")]] {
             let shown = person.send_bare(&path, &fields).await;
-            let refused = [StatusCode::FORBIDDEN, StatusCode::METHOD_NOT_ALLOWED];
-            assert!(refused.contains(&shown.status), "{path}: {}", shown.status);
+            let rejected = [StatusCode::FORBIDDEN, StatusCode::METHOD_NOT_ALLOWED];
+            assert!(rejected.contains(&shown.status), "{path}: {}", shown.status);
         }
     }
     person.open("/admin").await.expect(&["Sign out"]);
@@ -62,8 +62,8 @@ async fn a_name_that_is_not_ours_opens_nothing() {
         person.headers = vec![("host", host)];
         for path in ["/admin", "/admin/login", "/admin/setup", "/admin/nowhere"] {
             let shown = person.get(path).await;
-            let refused = shown.status() == StatusCode::MISDIRECTED_REQUEST;
-            assert_eq!(refused, status != StatusCode::OK, "{host} {path}");
+            let rejected = shown.status() == StatusCode::MISDIRECTED_REQUEST;
+            assert_eq!(rejected, status != StatusCode::OK, "{host} {path}");
         }
         assert_eq!(person.get(&style).await.status(), StatusCode::OK, "{host}");
     }
@@ -174,7 +174,7 @@ async fn what_answers_a_form_says_so_and_its_address_is_opened() {
         "/users/1/remove-second-factor",
         "/first-event/publish",
         "/first-event/fail",
-        "/first-event/refuse",
+        "/first-event/reject",
         "/first-event/repair",
         "/settings/try-url",
         "/system/count",

@@ -70,16 +70,16 @@ async fn only_events_of_the_topic_are_copied_and_only_by_who_may_publish() {
         .path;
     let key = page.trim_start_matches("/admin/events/").to_owned();
     let copy = |topic: &str, key: &str| format!("/admin/topics/{topic}/publish?like={key}");
-    let refused = person.open(&copy("other", &key)).await;
-    assert_eq!(refused.status, StatusCode::NOT_FOUND);
-    refused.expect(&[&format!("There is no event {key} of the topic other.")]);
+    let rejected = person.open(&copy("other", &key)).await;
+    assert_eq!(rejected.status, StatusCode::NOT_FOUND);
+    rejected.expect(&[&format!("There is no event {key} of the topic other.")]);
     for unknown in ["4711", "x", "-1"] {
-        let refused = person.open(&copy("grid", unknown)).await;
-        assert_eq!(refused.status, StatusCode::NOT_FOUND, "{unknown}");
+        let rejected = person.open(&copy("grid", unknown)).await;
+        assert_eq!(rejected.status, StatusCode::NOT_FOUND, "{unknown}");
     }
 
     let mut viewer = appliance.signed_in(Role::Viewer).await;
     assert!(!viewer.open(&page).await.body.contains("Publish a copy"));
-    let refused = viewer.open(&copy("grid", &key)).await;
-    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let rejected = viewer.open(&copy("grid", &key)).await;
+    assert_eq!(rejected.status, StatusCode::FORBIDDEN);
 }

@@ -1,4 +1,4 @@
-//! Refused publish requests in the pages: found, told apart, and inert.
+//! Rejected publish requests in the pages: found, told apart, and inert.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ async fn with_topics() -> (Appliance, Person) {
     (appliance, person)
 }
 
-/// A request to `topic` that was refused for `reason`.
-async fn refuse(appliance: &Appliance, topic: &str, reason: &str, body: &[u8]) {
+/// A request to `topic` that was rejected for `reason`.
+async fn reject(appliance: &Appliance, topic: &str, reason: &str, body: &[u8]) {
     let topic = TopicName::parse(topic).expect("a name");
     appliance.broker.note_rejection(Rejection {
         topic: appliance.broker.topic(&topic).expect("a topic").topic.id,
@@ -44,8 +44,8 @@ async fn they_are_found_by_topic_and_reason() {
     let path = "/admin/rejected-events";
     let empty = person.open(path).await;
     empty.expect(&["No publish request was rejected in the last 7 days."]);
-    refuse(&appliance, "orders", "The id is missing.", b"[{}]").await;
-    refuse(&appliance, "invoices", "This is not JSON.", b"[").await;
+    reject(&appliance, "orders", "The id is missing.", b"[{}]").await;
+    reject(&appliance, "invoices", "This is not JSON.", b"[").await;
     for (query, found) in [
         ("", vec!["The id is missing.", "This is not JSON."]),
         ("?topic=orders", vec!["The id is missing."]),
@@ -83,7 +83,7 @@ async fn overview_topic_and_events_lead_there() {
     let (appliance, mut person) = with_topics().await;
     let tile = "1 publish request";
     assert!(!person.open("/admin").await.body.contains(tile));
-    refuse(&appliance, "orders", "no", b"").await;
+    reject(&appliance, "orders", "no", b"").await;
     person.open("/admin").await.expect(&[tile]);
     appliance.clock.advance(Duration::from_secs(24 * 3_600 + 1));
     let overview = person.sign_in(NAME, PASSWORD).await;
@@ -105,8 +105,8 @@ async fn overview_topic_and_events_lead_there() {
 async fn one_shows_its_reason_and_what_came() {
     let (appliance, mut person) = with_topics().await;
     let body = format!("{SCRIPT}\u{202e}\0 and more").into_bytes();
-    refuse(&appliance, "orders", &format!("event [0]: {SCRIPT}"), &body).await;
-    refuse(&appliance, "orders", "too large", &vec![b'x'; 20_000]).await;
+    reject(&appliance, "orders", &format!("event [0]: {SCRIPT}"), &body).await;
+    reject(&appliance, "orders", "too large", &vec![b'x'; 20_000]).await;
     let page = person.open("/admin/rejected-events/1").await;
     page.expect(&[
         "Event 1: &#60;script&#62;",

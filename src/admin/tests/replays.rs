@@ -70,8 +70,8 @@ async fn all_that_match_are_sent_again_by_a_replay_job() {
     let over = person.send("/admin/replays/1/cancel", &[]).await;
     over.expect(&["Replay job 1 is cancelled.", "Cancelled"]);
     assert!(!over.body.contains("/admin/replays/1/pause"));
-    let refused = person.open("/admin/dead-letters/1").await;
-    refused.expect(&["Dead letter 1"]);
+    let rejected = person.open("/admin/dead-letters/1").await;
+    rejected.expect(&["Dead letter 1"]);
 
     person.open(path).await;
     person.send(path, &[("kind", "Subscription")]).await;
@@ -284,9 +284,9 @@ async fn a_dead_letter_whose_event_is_damaged_is_still_told_of() {
     }
     // Somebody may have asked before it was damaged.
     person.open("/admin/dead-letters/1/resubmit").await;
-    let refused = person.send("/admin/dead-letters/1/resubmit", &[]).await;
-    assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.body);
-    refused.expect(&["Delivery 1 is not resubmitted: its event cannot be read any more."]);
+    let rejected = person.send("/admin/dead-letters/1/resubmit", &[]).await;
+    assert_eq!(rejected.status, StatusCode::CONFLICT, "{}", rejected.body);
+    rejected.expect(&["Delivery 1 is not resubmitted: its event cannot be read any more."]);
     for path in ["/admin/dead-letters/1/edit", "/admin/events/1"] {
         let damaged = person.open(path).await;
         assert_eq!(damaged.status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");

@@ -46,10 +46,10 @@ async fn signing_in_takes_a_code_that_works_once() {
     // The code that set it up is used up.
     let used = seed.code_at(appliance.clock.now());
     elsewhere.open("/admin/login/code").await;
-    let refused = elsewhere
+    let rejected = elsewhere
         .send("/admin/login/code", &[("code", &used)])
         .await;
-    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(rejected.status, StatusCode::UNAUTHORIZED);
     appliance.clock.advance(STEP);
     let fresh = seed.code_at(appliance.clock.now());
     let shown = elsewhere
@@ -80,8 +80,8 @@ async fn a_recovery_code_works_once_however_it_is_typed() {
         .expect(&["9 recovery codes left"]);
     let mut eve = appliance.somebody();
     eve.sign_in(NAME, PASSWORD).await;
-    let refused = eve.send("/admin/login/code", &[("code", &codes[3])]).await;
-    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    let rejected = eve.send("/admin/login/code", &[("code", &codes[3])]).await;
+    assert_eq!(rejected.status, StatusCode::UNAUTHORIZED);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,12 +91,12 @@ async fn guessing_codes_is_slowed_down_and_the_password_does_not_help() {
     let mut eve = appliance.somebody();
     for _ in 0..5 {
         eve.sign_in(NAME, PASSWORD).await;
-        let refused = eve.send("/admin/login/code", &[("code", "000000")]).await;
-        assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+        let rejected = eve.send("/admin/login/code", &[("code", "000000")]).await;
+        assert_eq!(rejected.status, StatusCode::UNAUTHORIZED);
     }
     eve.sign_in(NAME, PASSWORD).await;
-    let refused = eve.send("/admin/login/code", &[("code", "000000")]).await;
-    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    let rejected = eve.send("/admin/login/code", &[("code", "000000")]).await;
+    assert_eq!(rejected.status, StatusCode::TOO_MANY_REQUESTS);
 }
 
 #[tokio::test(start_paused = true)]

@@ -96,8 +96,8 @@ async fn administrators_change_what_can_change_and_take_it_back() {
         let edit = format!("/admin/settings/{fixed}/edit");
         assert!(!page.body.contains(&edit), "{fixed}");
         person.open(&edit).await;
-        let refused = person.send(&edit, &[("value", "8")]).await;
-        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{fixed}");
+        let rejected = person.send(&edit, &[("value", "8")]).await;
+        assert_eq!(rejected.status, StatusCode::UNPROCESSABLE_ENTITY, "{fixed}");
     }
     let edit = "/admin/settings/publish.bytes_max/edit";
     person

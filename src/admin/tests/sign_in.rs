@@ -91,17 +91,20 @@ async fn the_link_ends_after_half_an_hour() {
 async fn an_account_from_the_configuration_is_the_first_or_none() {
     let appliance = Appliance::unclaimed().await;
     let people = &appliance.people;
-    let refused = people
+    let rejected = people
         .claim(Caller::command_line(people.now()), "ann", "short")
         .await;
     assert!(
-        matches!(refused, Err(PeopleError::Password(_))),
-        "{refused:?}"
+        matches!(rejected, Err(PeopleError::Password(_))),
+        "{rejected:?}"
     );
-    let refused = people
+    let rejected = people
         .claim(Caller::command_line(people.now()), " a", PASSWORD)
         .await;
-    assert!(matches!(refused, Err(PeopleError::Name(_))), "{refused:?}");
+    assert!(
+        matches!(rejected, Err(PeopleError::Name(_))),
+        "{rejected:?}"
+    );
     assert!(
         people
             .claim(Caller::command_line(people.now()), NAME, PASSWORD)

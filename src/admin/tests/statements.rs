@@ -25,7 +25,7 @@ const PAGES: [&str; 14] = [
 /// Statements of one page, its session and the counts of the navigation among them.
 const STATEMENTS_MAX: u64 = 50;
 
-/// The statements of each page where an event was refused by `others` event subscriptions and `billing`.
+/// The statements of each page where an event was rejected by `others` event subscriptions and `billing`.
 async fn costs(others: usize) -> Vec<(&'static str, u64)> {
     let (appliance, mut person) = with_subscriptions(others).await;
     for _ in 0..=others {

@@ -164,7 +164,7 @@ pub(crate) struct LocksBody {
     properties: serde_json::Map<String, Value>,
 }
 
-/// `POST /everpost/locks/{verb}`: settles or renews many locks. One that is refused does not keep the others
+/// `POST /everpost/locks/{verb}`: settles or renews many locks. One that is rejected does not keep the others
 /// from it.
 pub(crate) async fn settle(
     State(state): State<ApiState>,
@@ -222,7 +222,7 @@ pub(crate) async fn settle(
     Ok(Json(answer))
 }
 
-/// Why one lock was refused (rule N5 for the codes).
+/// Why one lock was rejected (rule N5 for the codes).
 struct Fault {
     code: &'static str,
     message: String,
@@ -238,8 +238,8 @@ impl From<BadToken> for Fault {
 }
 
 impl From<LockError> for Fault {
-    fn from(refusal: LockError) -> Self {
-        let code = match refusal {
+    fn from(rejection: LockError) -> Self {
+        let code = match rejection {
             LockError::LockLost => "TokenLost",
             LockError::IsDeadLetter | LockError::TooManyProperties | LockError::HeldLongEnough => {
                 "NotAllowed"
@@ -248,7 +248,7 @@ impl From<LockError> for Fault {
         };
         Self {
             code,
-            message: refusal.to_string(),
+            message: rejection.to_string(),
         }
     }
 }

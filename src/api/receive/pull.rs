@@ -141,7 +141,7 @@ async fn settle(
     let mut applied = applied.into_iter();
     let outcomes = tokens.into_iter().map(|token| match token {
         Err(BadToken) => Err(Failure::Bad),
-        Ok(_) => applied.next().unwrap_or(Ok(())).map_err(Failure::Refused),
+        Ok(_) => applied.next().unwrap_or(Ok(())).map_err(Failure::Rejected),
     });
     let settled: Vec<_> = texts.iter().cloned().zip(outcomes).collect();
     let has_flat_errors = version.as_deref() == Some(FLAT_ERRORS);

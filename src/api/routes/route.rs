@@ -353,7 +353,7 @@ impl Route {
             .iter()
             .any(|each| matches!(each, Parameters::Query(_)));
         if matches!(self.access, Access::Role(_)) && !takes_parameters {
-            handler = handler.route_layer(from_fn(parameters::refuse_all));
+            handler = handler.route_layer(from_fn(parameters::reject_all));
         }
         let handler = match self.access {
             Access::Role(role) => handler.route_layer(from_fn_with_state(

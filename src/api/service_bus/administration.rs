@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::refusal::Refusal;
+use super::error_response::ErrorResponse;
 use super::{Denied, authority_of, authorize};
 use crate::api::ApiState;
 use crate::api::auth::query_value;
@@ -79,9 +79,9 @@ pub(in crate::api) async fn intercept(
         // It may have been made since then, and is not shown to those without the right to manage.
         (Ok(_), Some(path)) => check_sub_queue(request.uri()).and_then(|()| Err(not_there(path))),
         (Ok(by), None) => Box::pin(answer(&state, by, request)).await,
-        (Err(refusal), _) => Err(refusal),
+        (Err(error_response), _) => Err(error_response),
     };
-    answer.unwrap_or_else(Refusal::into_response)
+    answer.unwrap_or_else(ErrorResponse::into_response)
 }
 
 /// Returns the path of a queue or topic that is asked for and is not there. Clients with a key for all learn that when they
@@ -101,9 +101,9 @@ fn missing_entity<'a>(
     (!is_there).then_some(path.as_str())
 }
 
-fn not_there(path: &str) -> Refusal {
+fn not_there(path: &str) -> ErrorResponse {
     let detail = format!("The messaging entity '{path}' could not be found.");
-    Refusal::not_found(detail).numbered(40_400)
+    ErrorResponse::not_found(detail).numbered(40_400)
 }
 
 /// By its version, its signature or a path that nothing else has.
@@ -147,13 +147,16 @@ fn public_feed(state: &ApiState, request: &Request) -> Response {
 }
 
 /// Begins with what Azure says where a right is missing, which programs look for.
-fn unauthorized(method: &Method, place: Option<&Place>, denied: Denied) -> Refusal {
+fn unauthorized(method: &Method, place: Option<&Place>, denied: Denied) -> ErrorResponse {
     if !denied.is_of_rights() {
         return numbered(denied);
     }
-    let refusal = Refusal::from(denied);
-    let detail = format!("{} {}", lacking(method, place), refusal.detail);
-    Refusal { detail, ..refusal }
+    let error_response = ErrorResponse::from(denied);
+    let detail = format!("{} {}", lacking(method, place), error_response.detail);
+    ErrorResponse {
+        detail,
+        ..error_response
+    }
 }
 
 /// Returns what Azure says to a client without the right to read, to write or to delete what is at a place.
@@ -186,26 +189,29 @@ fn lacking_of_entities(method: &Method) -> &'static str {
 }
 
 /// Says why a request is denied, behind the number that Azure has for it.
-fn numbered(denied: Denied) -> Refusal {
+fn numbered(denied: Denied) -> ErrorResponse {
     let is_of_signature = matches!(
         denied,
         Denied::Access(
             AccessDenied::Token(_) | AccessDenied::Resource(_) | AccessDenied::WrongKey(_)
         )
     );
-    let refusal = Refusal::from(denied);
+    let error_response = ErrorResponse::from(denied);
     if is_of_signature {
-        let detail = format!("SubCode=40103: {}", refusal.detail);
-        return Refusal { detail, ..refusal };
+        let detail = format!("SubCode=40103: {}", error_response.detail);
+        return ErrorResponse {
+            detail,
+            ..error_response
+        };
     }
-    refusal.numbered(40_100)
+    error_response.numbered(40_100)
 }
 
 async fn answer(
     state: &ApiState,
     (authority, by): (Authority, Caller),
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let (parts, body) = request.into_parts();
     let request = http::Request::from_parts(parts, ());
     let (method, uri) = (request.method(), request.uri());
@@ -233,7 +239,10 @@ async fn answer(
         _ => {
             let body = read_body(body, MANAGEMENT_BYTES_MAX).await.map_err(|why| {
                 let detail = format!("The body has more than {MANAGEMENT_BYTES_MAX} bytes.");
-                Refusal::of_body(why, Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
+                ErrorResponse::of_body(
+                    why,
+                    ErrorResponse::new(StatusCode::PAYLOAD_TOO_LARGE, detail),
+                )
             })?;
             call.put(&body, if is_update { Put::Update } else { Put::Create })
                 .await
@@ -242,7 +251,7 @@ async fn answer(
 }
 
 /// Rejects what is about a sub-queue, which is there with its entity and has no description.
-fn check_sub_queue(uri: &Uri) -> Result<(), Refusal> {
+fn check_sub_queue(uri: &Uri) -> Result<(), ErrorResponse> {
     let path = percent_decode_str(uri.path()).decode_utf8_lossy();
     match EntityAddress::of_parts(path.split('/')) {
         Some(address) if address.sub_queue != SubQueue::Active => {
@@ -255,14 +264,15 @@ fn check_sub_queue(uri: &Uri) -> Result<(), Refusal> {
                 "'{address}' cannot be managed: it goes with '{}', whose {count} counts what is in it.",
                 address.path()
             );
-            Err(Refusal::bad_request(detail).numbered(40_000))
+            Err(ErrorResponse::bad_request(detail).numbered(40_000))
         }
         Some(_) | None => Ok(()),
     }
 }
 
-fn no_place(method: &Method, uri: &Uri) -> Refusal {
-    Refusal::not_found(format!("There is nothing at {method} {}.", uri.path())).numbered(40_400)
+fn no_place(method: &Method, uri: &Uri) -> ErrorResponse {
+    ErrorResponse::not_found(format!("There is nothing at {method} {}.", uri.path()))
+        .numbered(40_400)
 }
 
 struct Call<'a> {
@@ -276,7 +286,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    async fn get(&self, uri: &Uri) -> Result<Response, Refusal> {
+    async fn get(&self, uri: &Uri) -> Result<Response, ErrorResponse> {
         let all = match &self.place {
             Place::Namespace => return Ok(self.namespace()),
             Place::Queues => Ok(queues(self.state)),
@@ -288,7 +298,7 @@ impl Call<'_> {
                 return self.entry(StatusCode::OK, found).await;
             }
         };
-        let mut all = all.map_err(Refusal::of_administration)?;
+        let mut all = all.map_err(ErrorResponse::of_administration)?;
         let page = Page::of(uri)?;
         let more = (page.range.end < all.len()).then(|| page.query(page.range.end));
         let found: Vec<Found> = all
@@ -305,12 +315,14 @@ impl Call<'_> {
         Ok(([kind], feed.to_string()).into_response())
     }
 
-    async fn put(&self, body: &Bytes, put: Put) -> Result<Response, Refusal> {
+    async fn put(&self, body: &Bytes, put: Put) -> Result<Response, ErrorResponse> {
         let body = std::str::from_utf8(body)
-            .map_err(|_| Refusal::bad_request("The body is not UTF-8.").numbered(40_000))?;
+            .map_err(|_| ErrorResponse::bad_request("The body is not UTF-8.").numbered(40_000))?;
         let (kind, description) = atom::read(body)
-            .map_err(|error| Refusal::bad_request(error.to_string()).numbered(40_000))?;
-        let entity = self.entity(kind).map_err(Refusal::of_administration)?;
+            .map_err(|error| ErrorResponse::bad_request(error.to_string()).numbered(40_000))?;
+        let entity = self
+            .entity(kind)
+            .map_err(ErrorResponse::of_administration)?;
         let first = first_rule(&description).map(|(name, rule)| {
             let name = RuleName::parse(&name)?;
             Ok::<_, ApiError>(resource::parse_rule(name, &rule)?)
@@ -340,10 +352,10 @@ impl Call<'_> {
         self.entry(status, found).await
     }
 
-    async fn delete(&self) -> Result<Response, Refusal> {
+    async fn delete(&self) -> Result<Response, ErrorResponse> {
         let entity = entity_of(&self.find()?);
         let delete = entity.delete(self.state, &self.by);
-        delete.await.map_err(Refusal::of_administration)?;
+        delete.await.map_err(ErrorResponse::of_administration)?;
         Ok(StatusCode::OK.into_response())
     }
 
@@ -371,7 +383,7 @@ impl Call<'_> {
     }
 
     /// Who may manage one entity alone forwards messages only to where they may send: a token for that is in a header.
-    fn check_forwarding(&self, entity: &Entity, document: &Value) -> Result<(), Refusal> {
+    fn check_forwarding(&self, entity: &Entity, document: &Value) -> Result<(), ErrorResponse> {
         if !self.authority.is_of_entity() {
             return Ok(());
         }
@@ -384,7 +396,7 @@ impl Call<'_> {
             let token = token.and_then(|token| token.strip_prefix("SharedAccessSignature "));
             let missing = || {
                 let detail = format!("To forward to /{path}, the request needs the header {name}.");
-                Denied::Other(Refusal::unauthorized(detail))
+                Denied::Other(ErrorResponse::unauthorized(detail))
             };
             let checked = token.ok_or_else(missing).and_then(|token| {
                 let authority = authority_of(self.state, self.request, token)?;
@@ -402,17 +414,17 @@ impl Call<'_> {
     }
 
     /// Rejects an element that the version of the request does not have.
-    fn check_version(&self, description: &Element) -> Result<(), Refusal> {
+    fn check_version(&self, description: &Element) -> Result<(), ErrorResponse> {
         let newer = newer_element(description, version(self.request.uri()));
         newer.map_or(Ok(()), |(name, first)| {
             let detail =
                 format!("The property '{name}' needs the api-version {first} or a later one.");
-            Err(Refusal::bad_request(detail).numbered(40_000))
+            Err(ErrorResponse::bad_request(detail).numbered(40_000))
         })
     }
 
     /// Rejects a size that Azure has not, unless it is what the entity has: whoever updates it sends that again.
-    fn check_size(&self, entity: &Entity, document: &Value) -> Result<(), Refusal> {
+    fn check_size(&self, entity: &Entity, document: &Value) -> Result<(), ErrorResponse> {
         let Some(asked) = document["properties"]["maxSizeInMegabytes"].as_u64() else {
             return Ok(());
         };
@@ -430,7 +442,7 @@ impl Call<'_> {
                     "The specified value {asked} is invalid. The property 'MaxSizeInMegabytes' must be one of the \
                      following values: 1024;2048;3072;4096;5120, or another multiple of {MEGABYTES_STEP}."
                 );
-                Err(Refusal::bad_request(detail).numbered(40_000))
+                Err(ErrorResponse::bad_request(detail).numbered(40_000))
             }
         }
     }
@@ -477,7 +489,7 @@ impl Call<'_> {
     }
 
     /// Returns what is at the place.
-    fn find(&self) -> Result<Found, Refusal> {
+    fn find(&self) -> Result<Found, ErrorResponse> {
         let broker = &self.state.broker;
         let address = self.place.address();
         let entity = address.and_then(|address| broker.resolve(&address).ok());
@@ -533,7 +545,7 @@ impl Call<'_> {
         Ok(named?)
     }
 
-    async fn entry(&self, status: StatusCode, found: Found) -> Result<Response, Refusal> {
+    async fn entry(&self, status: StatusCode, found: Found) -> Result<Response, ErrorResponse> {
         let shown = self.show(std::slice::from_ref(&found)).await?;
         let shown = shown.into_iter().next().unwrap_or_default();
         let entry = self.source().entry(&self.subject(&found, &shown));
@@ -550,9 +562,9 @@ impl Call<'_> {
         ([(header::CONTENT_TYPE, ATOM_XML)], entry.to_string()).into_response()
     }
 
-    async fn show(&self, found: &[Found]) -> Result<Vec<Value>, Refusal> {
+    async fn show(&self, found: &[Found]) -> Result<Vec<Value>, ErrorResponse> {
         let shown = show(self.state, found).await;
-        shown.map_err(Refusal::of_administration)
+        shown.map_err(ErrorResponse::of_administration)
     }
 
     fn source(&self) -> Source<'_> {
@@ -571,12 +583,12 @@ fn subscription(topic: &str, name: &str) -> Result<(TopicName, SubscriptionName)
     Ok((TopicName::of_service_bus(topic)?, name))
 }
 
-/// A refusal that names properties as XML does.
-fn in_xml(mut error: ApiError) -> Refusal {
+/// A error_response that names properties as XML does.
+fn in_xml(mut error: ApiError) -> ErrorResponse {
     for path in error.paths() {
         error.explanation = error.explanation.replace(&path, &path_in_xml(&path));
     }
-    Refusal::of_administration(error)
+    ErrorResponse::of_administration(error)
 }
 
 fn kind_of(found: &Found) -> Kind {
@@ -609,12 +621,12 @@ struct Page {
 }
 
 impl Page {
-    fn of(uri: &Uri) -> Result<Self, Refusal> {
+    fn of(uri: &Uri) -> Result<Self, ErrorResponse> {
         let number = |name: &str| match query_value(uri, name) {
             None => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|_| {
                 let detail = format!("The parameter {name} must be a number, not {text:?}.");
-                Refusal::bad_request(detail).numbered(40_000)
+                ErrorResponse::bad_request(detail).numbered(40_000)
             }),
         };
         let skip: usize = number("$skip")?.unwrap_or(0);

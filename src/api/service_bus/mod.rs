@@ -1,13 +1,13 @@
 //! Azure Service Bus over HTTP: what its clients send to and receive from, and what manages that.
 
 pub(in crate::api) mod administration;
-mod refusal;
+mod error_response;
 pub(in crate::api) mod runtime;
 
 use http::Request;
 use percent_encoding::percent_decode_str;
 
-use self::refusal::Refusal;
+use self::error_response::ErrorResponse;
 use crate::api::ApiState;
 use crate::api::auth::{Credential, address_of, note_shown};
 use crate::api::authority::{AccessDenied, Authority, Demand, ShownSignature};
@@ -19,7 +19,7 @@ use crate::model::shared_access::Right;
 /// Why somebody may not do what a request asks for.
 enum Denied {
     Access(AccessDenied),
-    Other(Refusal),
+    Other(ErrorResponse),
 }
 
 impl Denied {
@@ -44,11 +44,11 @@ impl From<ApiError> for Denied {
     }
 }
 
-impl From<Denied> for Refusal {
+impl From<Denied> for ErrorResponse {
     fn from(denied: Denied) -> Self {
         match denied {
             Denied::Access(denied) => denied.into(),
-            Denied::Other(refusal) => refusal,
+            Denied::Other(error_response) => error_response,
         }
     }
 }
@@ -68,7 +68,7 @@ fn authorize<B>(
         }
         Credential::Token { token, .. } => authority_of(state, request, token.reveal())?,
         Credential::Key { .. } | Credential::None => {
-            return Err(Denied::Other(Refusal::unauthorized(
+            return Err(Denied::Other(ErrorResponse::unauthorized(
                 "The request needs the header Authorization with a SharedAccessSignature, or with \
                  Bearer and the management token.",
             )));

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::administration::is_administration;
 use super::authorize;
-use super::refusal::Refusal;
+use super::error_response::ErrorResponse;
 use crate::api::ApiState;
 use crate::api::auth::query_value;
 use crate::api::authority::Demand;
@@ -45,7 +45,7 @@ pub(in crate::api) async fn intercept(
 ) -> Response {
     let address = match Address::parse(request.uri().path()) {
         None => return next.run(request).await,
-        Some(Err(error)) => return Refusal::not_found(format!("{error}.")).into_response(),
+        Some(Err(error)) => return ErrorResponse::not_found(format!("{error}.")).into_response(),
         Some(Ok(address)) => address,
     };
     let is_managed = address.is_entity() && is_administration(&request);
@@ -53,7 +53,7 @@ pub(in crate::api) async fn intercept(
         None if is_managed || !address.is_dead_letters() => next.run(request).await,
         operation => Box::pin(answer(&state, &address, operation, request))
             .await
-            .unwrap_or_else(Refusal::into_response),
+            .unwrap_or_else(ErrorResponse::into_response),
     }
 }
 
@@ -62,7 +62,7 @@ async fn answer(
     address: &Address,
     operation: Option<Operation>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let right = match operation {
         Some(Operation::Send) => Right::Send,
         _ => Right::Listen,
@@ -85,10 +85,10 @@ async fn answer(
     };
     let authorized = || authorize(state, &request, demand);
     let (_, caller) = authorized()?;
-    let check = || authorized().map(drop).map_err(Refusal::from);
+    let check = || authorized().map(drop).map_err(ErrorResponse::from);
     let (method, uri) = (request.method(), request.uri());
     let operation = operation.ok_or_else(|| {
-        Refusal::not_found(format!("There is nothing at {method} {}.", uri.path()))
+        ErrorResponse::not_found(format!("There is nothing at {method} {}.", uri.path()))
     })?;
     let entity = state.broker.resolve(&address.entity)?;
     let handler = |entity: MessagingEntity| {
@@ -124,12 +124,12 @@ async fn send(
     headers: &HeaderMap,
     body: Body,
     memory: AnswerMemory,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let bytes_max = sender.bytes_max();
     let body = read_body(body, usize::try_from(bytes_max).unwrap_or(usize::MAX));
     let body = body.await.map_err(|why| {
         let detail = format!("A message, or a batch of them, has up to {bytes_max} bytes.");
-        Refusal::of_body(why, Refusal::new(StatusCode::FORBIDDEN, detail))
+        ErrorResponse::of_body(why, ErrorResponse::new(StatusCode::FORBIDDEN, detail))
     })?;
     memory.hold_anyway(body.len()); // while it waits
     // Messages have their own copies of it. What the first one takes besides is counted with the request.
@@ -151,24 +151,24 @@ async fn send(
     Ok(StatusCode::CREATED.into_response())
 }
 
-fn unreadable(error: &BadMessage) -> Refusal {
+fn unreadable(error: &BadMessage) -> ErrorResponse {
     match error {
         BadMessage::TooMany => MessagingError::BatchTooLarge.into(),
         BadMessage::Property(..)
         | BadMessage::Properties
         | BadMessage::Batch(_)
-        | BadMessage::Unreadable(_) => Refusal::bad_request(format!("{error}.")),
+        | BadMessage::Unreadable(_) => ErrorResponse::bad_request(format!("{error}.")),
     }
 }
 
 /// `?timeout=`: seconds to wait for something to take.
-fn wait(uri: &Uri) -> Result<Duration, Refusal> {
+fn wait(uri: &Uri) -> Result<Duration, ErrorResponse> {
     let Some(text) = query_value(uri, "timeout") else {
         return Ok(RECEIVE_WAIT);
     };
     let seconds: u64 = text.parse().map_err(|_| {
         let detail = format!("The parameter timeout must be a number of seconds, not {text:?}.");
-        Refusal::new(StatusCode::BAD_REQUEST, detail)
+        ErrorResponse::new(StatusCode::BAD_REQUEST, detail)
     })?;
     Ok(Duration::from_secs(seconds).min(RECEIVE_WAIT_MAX))
 }
@@ -179,13 +179,13 @@ struct ReceiverHandler<'a> {
     caller: Caller,
     address: &'a Address,
     /// Checks again that the client may receive.
-    check: &'a (dyn Fn() -> Result<(), Refusal> + Sync),
+    check: &'a (dyn Fn() -> Result<(), ErrorResponse> + Sync),
     memory: AnswerMemory,
     receiver: MessageReceiver,
 }
 
 impl ReceiverHandler<'_> {
-    async fn peek_lock(&self, wait: Duration) -> Result<Response, Refusal> {
+    async fn peek_lock(&self, wait: Duration) -> Result<Response, ErrorResponse> {
         let Some(locked) = self.receive(wait).await? else {
             return Ok(StatusCode::NO_CONTENT.into_response());
         };
@@ -199,7 +199,7 @@ impl ReceiverHandler<'_> {
         Ok((StatusCode::CREATED, headers, body).into_response())
     }
 
-    async fn receive_and_delete(&self, wait: Duration) -> Result<Response, Refusal> {
+    async fn receive_and_delete(&self, wait: Duration) -> Result<Response, ErrorResponse> {
         let Some(locked) = self.receive(wait).await? else {
             return Ok(StatusCode::NO_CONTENT.into_response());
         };
@@ -209,14 +209,18 @@ impl ReceiverHandler<'_> {
         Ok((StatusCode::OK, headers, body).into_response())
     }
 
-    async fn receive(&self, wait: Duration) -> Result<Option<Locked>, Refusal> {
+    async fn receive(&self, wait: Duration) -> Result<Option<Locked>, ErrorResponse> {
         let by = &self.caller.actor;
         let (receiver, memory) = (&self.receiver, &self.memory);
         let received = receive_while_allowed(receiver, by, 1, wait, self.check, memory).await?;
         Ok(received.into_iter().next())
     }
 
-    async fn settle(&self, claim: &Claim, disposition: Disposition) -> Result<Response, Refusal> {
+    async fn settle(
+        &self,
+        claim: &Claim,
+        disposition: Disposition,
+    ) -> Result<Response, ErrorResponse> {
         let lost = |_| MessagingError::from(LockError::LockLost);
         let token = claim.token.parse().map_err(lost)?;
         let change = self.receiver.change(token, disposition);

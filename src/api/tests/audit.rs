@@ -452,12 +452,12 @@ async fn an_act_and_its_entry_are_one_transaction() {
     for act in acts() {
         let door = Door::furnished().await;
         let before = (door.database.rows(), door.entries().await.len());
-        door.database.refuse_audit(true);
+        door.database.reject_audit(true);
         let (status, answer) = door.act(&act).await;
         assert!(status.is_server_error(), "{}: {status} {answer}", act.route);
         assert_eq!(door.database.rows(), before.0, "{}", act.route);
 
-        door.database.refuse_audit(false);
+        door.database.reject_audit(false);
         let (status, answer) = door.act(&act).await;
         assert!(status.is_success(), "{}: {status} {answer}", act.route);
         let entries = door.entries().await;
@@ -500,10 +500,10 @@ async fn whoever_takes_a_dead_letter_out_of_its_queue_is_recorded() {
             ),
         };
         let before = (door.database.rows(), door.entries().await.len());
-        door.database.refuse_audit(true);
+        door.database.reject_audit(true);
         let (status, answer) = door.ask(TOKEN, method.clone(), &path, body.clone()).await;
         assert!(status.is_server_error(), "{way}: {status} {answer}");
-        door.database.refuse_audit(false);
+        door.database.reject_audit(false);
         if way != "receive and delete" {
             assert_eq!(door.database.rows(), before.0, "{way}");
         } else {
@@ -602,9 +602,9 @@ async fn what_a_file_provisions_nobody_else_defines() {
         let before = door.database.rows();
         let (status, answer) = door.act(&act).await;
         let defines = ["Changed", "Saved", "Deleted", "Paused", "Resumed"];
-        let is_refused = defines.iter().any(|word| act.sentence.starts_with(word))
+        let is_rejected = defines.iter().any(|word| act.sentence.starts_with(word))
             && !others.iter().any(|other| act.sentence.contains(other));
-        if !is_refused {
+        if !is_rejected {
             assert!(status.is_success(), "{}: {status} {answer}", act.route);
             continue;
         }
@@ -627,9 +627,9 @@ async fn files_change_what_they_provision_and_delete_nothing_else() {
     };
     let changed =
         json!([{ "kind": "Queue", "name": "jobs", "properties": { "maxDeliveryCount": 3 } }]);
-    let (_, refused) = plan(changed.clone(), false).await;
+    let (_, rejected) = plan(changed.clone(), false).await;
     let fault = "it is provisioned from /etc/all.yaml; change it there";
-    assert_eq!(refused["faults"][0]["problem"], fault, "{refused}");
+    assert_eq!(rejected["faults"][0]["problem"], fault, "{rejected}");
     // Of all others, those go that the caller does not name.
     door.ask(TOKEN, Method::PUT, "/topics/other", located())
         .await;

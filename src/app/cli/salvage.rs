@@ -41,8 +41,8 @@ impl SalvageArgs {
 fn lost(table: &SalvagedTable) -> String {
     let mut losses: Vec<_> = table.unreadable.iter().copied().map(range).collect();
     losses.extend(table.cut_short.iter().map(|why| format!("the rest: {why}")));
-    if table.refused > 0 {
-        let rows = plural(table.refused, "row", "rows");
+    if table.rejected > 0 {
+        let rows = plural(table.rejected, "row", "rows");
         losses.push(format!("{rows} that belonged to lost ones"));
     }
     format!("lost of {}: {}", table.name, losses.join(", "))
@@ -80,7 +80,7 @@ mod tests {
         let table = SalvagedTable {
             name: "event".to_owned(),
             copied: 5,
-            refused: 1,
+            rejected: 1,
             unreadable: vec![(i64::MIN, 4), (7, 9), (12, i64::MAX)],
             cut_short: None,
         };

@@ -143,7 +143,7 @@ async fn stopping_ends_requests_that_wait() {
 }
 
 #[tokio::test]
-async fn a_body_past_the_bound_is_refused() {
+async fn a_body_past_the_bound_is_rejected() {
     let receiver = receiver("200", |_| {}).await;
     let response = client()
         .post(receiver.url())

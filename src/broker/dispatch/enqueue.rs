@@ -27,7 +27,7 @@ enum NotEnqueued {
     #[error(transparent)]
     Missing(#[from] ManageError),
     #[error(transparent)]
-    Refused(#[from] PublishError),
+    Rejected(#[from] PublishError),
     #[error(
         "the queue {0} requires sessions, and the event has no session id: give the delivery property SessionId a value \
          of up to 128 characters"
@@ -41,9 +41,11 @@ impl NotEnqueued {
     fn outcome(&self) -> Outcome {
         match self {
             Self::Missing(_) => Outcome::NotFound,
-            Self::Refused(PublishError::SendDisabled(_)) => Outcome::Disabled,
-            Self::Refused(PublishError::DiskLow | PublishError::QuotaExceeded(..)) => Outcome::Full,
-            Self::Refused(
+            Self::Rejected(PublishError::SendDisabled(_)) => Outcome::Disabled,
+            Self::Rejected(PublishError::DiskLow | PublishError::QuotaExceeded(..)) => {
+                Outcome::Full
+            }
+            Self::Rejected(
                 PublishError::Stopping
                 | PublishError::BuiltIn(_)
                 | PublishError::TooManyCopies

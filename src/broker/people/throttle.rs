@@ -146,25 +146,25 @@ mod tests {
 
     /// What a guess comes to.
     #[derive(Debug)]
-    enum Refused {
+    enum Rejected {
         Wait(Duration),
         Crowded,
         Store(StoreError),
     }
 
-    impl From<TooOften> for Refused {
+    impl From<TooOften> for Rejected {
         fn from(TooOften(wait): TooOften) -> Self {
             Self::Wait(wait)
         }
     }
 
-    impl From<Crowded> for Refused {
+    impl From<Crowded> for Rejected {
         fn from(Crowded: Crowded) -> Self {
             Self::Crowded
         }
     }
 
-    impl From<StoreError> for Refused {
+    impl From<StoreError> for Rejected {
         fn from(error: StoreError) -> Self {
             Self::Store(error)
         }
@@ -188,12 +188,12 @@ mod tests {
     impl People {
         /// Seconds to wait; `None` for a try that was let pass, and failed.
         async fn fails(&self, account: Option<&str>, from: Option<IpAddr>) -> Option<u64> {
-            let wrong = async { Ok::<Option<()>, Refused>(None) };
+            let wrong = async { Ok::<Option<()>, Rejected>(None) };
             match self.guess(account, from, wrong).await {
                 Ok(_) => None,
-                Err(Refused::Wait(wait)) => Some(wait.as_secs()),
-                Err(Refused::Crowded) => panic!("nobody waits"),
-                Err(Refused::Store(error)) => panic!("{error}"),
+                Err(Rejected::Wait(wait)) => Some(wait.as_secs()),
+                Err(Rejected::Crowded) => panic!("nobody waits"),
+                Err(Rejected::Store(error)) => panic!("{error}"),
             }
         }
 
@@ -304,12 +304,12 @@ mod tests {
         people.succeed("ann", office).await;
         let crowd = people.crowd().await;
         let sign_in = async |from| {
-            let user = people.authenticate::<Refused>("Ann", "a wrong guess", from);
+            let user = people.authenticate::<Rejected>("Ann", "a wrong guess", from);
             user.await.map(|user| user.is_some())
         };
         for _ in 0..9 {
             let sent_away = sign_in(elsewhere).await;
-            assert!(matches!(sent_away, Err(Refused::Crowded)), "{sent_away:?}");
+            assert!(matches!(sent_away, Err(Rejected::Crowded)), "{sent_away:?}");
         }
         for _ in 0..5 {
             let wrong = sign_in(office).await;
@@ -317,7 +317,7 @@ mod tests {
         }
         drop(crowd);
         let early = sign_in(office).await;
-        assert!(matches!(early, Err(Refused::Wait(_))), "{early:?}");
+        assert!(matches!(early, Err(Rejected::Wait(_))), "{early:?}");
         let first = sign_in(elsewhere).await;
         assert!(matches!(first, Ok(false)), "{first:?}");
     }

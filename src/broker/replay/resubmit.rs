@@ -198,12 +198,12 @@ impl Broker {
         for each in decided {
             match each {
                 Ok(resubmission) => resubmissions.push(resubmission),
-                Err((of, refusal)) => {
-                    let error = match (refusal, of.locked_until) {
+                Err((of, rejection)) => {
+                    let error = match (rejection, of.locked_until) {
                         (NotResubmitted::Locked, Some(until)) => {
                             ResubmitError::Locked(of.delivery, until)
                         }
-                        _ => ResubmitError::Rejected(of.delivery, refusal),
+                        _ => ResubmitError::Rejected(of.delivery, rejection),
                     };
                     results.push((of.delivery, Err(error)));
                 }
@@ -335,7 +335,7 @@ impl Broker {
         for of in candidates {
             let step = self.decide(&registry, &of, target, edited.clone(), now);
             match step.await {
-                Err(refusal) => decided.push(Err((of, refusal))),
+                Err(rejection) => decided.push(Err((of, rejection))),
                 Ok(Step::Store(to)) => decided.push(Ok(Resubmission { of, to: *to })),
                 Ok(Step::Request(request)) => {
                     let broker = self.clone();

@@ -27,7 +27,7 @@ fn request(subscription: &EventSubscription) -> HandshakeRequest<'_> {
     }
 }
 
-/// `agreed`, `agreed 100`, `awaiting …`, `refused …` or `denied …`.
+/// `agreed`, `agreed 100`, `awaiting …`, `rejected …` or `denied …`.
 fn told(result: &HandshakeResult) -> String {
     match result {
         HandshakeResult::Agreed { allowed_rate: None } => "agreed".to_owned(),
@@ -35,7 +35,7 @@ fn told(result: &HandshakeResult) -> String {
             allowed_rate: Some(rate),
         } => format!("agreed {rate}"),
         HandshakeResult::AwaitingManualAction { reason } => format!("awaiting: {reason}"),
-        HandshakeResult::Rejected { reason } => format!("refused: {reason}"),
+        HandshakeResult::Rejected { reason } => format!("rejected: {reason}"),
         HandshakeResult::Denied { reason } => format!("denied: {reason}"),
     }
 }
@@ -85,17 +85,17 @@ async fn the_code_is_asked_back() {
             (
                 202,
                 r#"{"validationResponse":"C0DE"}"#,
-                "refused: the receiver answered 202 to the validation event; only 200 counts",
+                "rejected: the receiver answered 202 to the validation event; only 200 counts",
             ),
-            (204, "", "refused: the receiver answered 204"),
+            (204, "", "rejected: the receiver answered 204"),
             (302, "", "denied: the receiver answered 302"),
             (401, "", "denied: the receiver answered 401"),
             (404, "", "denied: the receiver answered 404"),
-            (429, "", "refused: the receiver answered 429"),
+            (429, "", "rejected: the receiver answered 429"),
             (
                 500,
                 r#"{"validationResponse":"C0DE"}"#,
-                "refused: the receiver answered 500",
+                "rejected: the receiver answered 500",
             ),
         ] {
             check(schema, status, "content-type: text/html", body, expected).await;
@@ -152,48 +152,48 @@ async fn cloud_events_receivers_agree_by_headers() {
         (
             500,
             String::new(),
-            "refused: the receiver answered 500 to OPTIONS",
+            "rejected: the receiver answered 500 to OPTIONS",
         ),
         (
             200,
             "webhook-allowed-origin: other.example".to_owned(),
-            "refused: the receiver's WebHook-Allowed-Origin is neither \"eventgrid.azure.net\"",
+            "rejected: the receiver's WebHook-Allowed-Origin is neither \"eventgrid.azure.net\"",
         ),
         (
             200,
             "webhook-allowed-origin: eventgrid.azure.net.evil".to_owned(),
-            "refused: ",
+            "rejected: ",
         ),
         (
             200,
             "webhook-allowed-origin: https://eventgrid.azure.net".to_owned(),
-            "refused: ",
+            "rejected: ",
         ),
-        (200, "webhook-allowed-origin: ".to_owned(), "refused: "),
+        (200, "webhook-allowed-origin: ".to_owned(), "rejected: "),
         (
             200,
             format!("{origin}\nwebhook-allowed-rate: 0"),
-            "refused: the receiver's WebHook-All",
+            "rejected: the receiver's WebHook-All",
         ),
         (
             200,
             format!("{origin}\nwebhook-allowed-rate: -1"),
-            "refused: ",
+            "rejected: ",
         ),
         (
             200,
             format!("{origin}\nwebhook-allowed-rate: +1"),
-            "refused: ",
+            "rejected: ",
         ),
         (
             200,
             format!("{origin}\nwebhook-allowed-rate: lots"),
-            "refused: ",
+            "rejected: ",
         ),
         (
             200,
             format!("{origin}\nwebhook-allowed-rate: "),
-            "refused: ",
+            "rejected: ",
         ),
     ] {
         let schema = DeliverySchema::CloudEventSchemaV1_0;
@@ -204,14 +204,14 @@ async fn cloud_events_receivers_agree_by_headers() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_cannot_be_asked_refuses() {
+async fn a_receiver_that_cannot_be_asked_rejects() {
     for schema in DeliverySchema::ALL {
         let receiver = Receiver::giving(Err(TransportError::TimedOut));
         let subscription = asking(schema);
         let result = receiver.outbound().shake(request(&subscription)).await;
         assert_eq!(
             told(&result),
-            "refused: the handshake failed: no answer within the deadline"
+            "rejected: the handshake failed: no answer within the deadline"
         );
     }
 }

@@ -426,9 +426,9 @@ async fn connections_that_fail_say_how() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let unused = listener.local_addr().expect("an address");
     drop(listener);
-    let refused = post(&format!("http://{unused}/?code={CANARY}")).await;
+    let rejected = post(&format!("http://{unused}/?code={CANARY}")).await;
     compare(
-        &refused,
+        &rejected,
         "Socket: the connection was refused",
         "nobody listens",
     );

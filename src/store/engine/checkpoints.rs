@@ -1,5 +1,5 @@
 //! Copies what was committed from the write-ahead log into the database file, beside the writer, so that no commit
-//! waits for it. (Versions of SQLite that cannot do so safely are refused at the start.)
+//! waits for it. (Versions of SQLite that cannot do so safely are rejected at the start.)
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -53,7 +53,7 @@ impl DataDir {
         };
         create_dir(path).map_err(io)?;
         let path = path.canonicalize().map_err(io)?;
-        refuse_network(
+        reject_network(
             &path,
             &std::fs::read_to_string("/proc/self/mounts").unwrap_or_default(),
         )?;
@@ -162,7 +162,7 @@ fn take_lock(dir: &Path) -> Result<File, DataDirError> {
 
 /// Rejects a path on a network file system. `mounts` has a line `device mount-point type options …` for each
 /// mount.
-fn refuse_network(path: &Path, mounts: &str) -> Result<(), DataDirError> {
+fn reject_network(path: &Path, mounts: &str) -> Result<(), DataDirError> {
     let mount = mounts
         .lines()
         .filter_map(|line| {
@@ -220,9 +220,9 @@ mod tests {
     }
 
     #[test]
-    fn network_file_systems_are_refused() {
+    fn network_file_systems_are_rejected() {
         let mounts = "/dev/vda / ext4 rw 0 0\nhost:/x /mnt/share nfs4 rw 0 0\n/dev/b /mnt/share/local xfs rw 0 0\n";
-        for (path, refused) in [
+        for (path, rejected) in [
             ("/var/lib", false),
             ("/mnt/share", true),
             ("/mnt/share/data", true),
@@ -230,8 +230,8 @@ mod tests {
             ("/mnt/share/local/data", false),
         ] {
             assert_eq!(
-                refuse_network(Path::new(path), mounts).is_err(),
-                refused,
+                reject_network(Path::new(path), mounts).is_err(),
+                rejected,
                 "{path}"
             );
         }

@@ -83,8 +83,8 @@ impl InlineDatabase {
 
     /// Has every entry of the audit log fail, or not any more.
     #[cfg(test)]
-    pub(crate) fn refuse_audit(&self, refuse: bool) {
-        self.damage(match refuse {
+    pub(crate) fn reject_audit(&self, reject: bool) {
+        self.damage(match reject {
             true => {
                 "CREATE TRIGGER no_audit BEFORE INSERT ON audit \
                  BEGIN SELECT RAISE(ABORT, 'no entry can be written'); END"
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_database_refuses_what_needs_room_until_it_gets_some() {
+    fn a_full_database_rejects_what_needs_room_until_it_gets_some() {
         let database = InlineDatabase::new().expect("a database");
         let write = || {
             database.writer_connection().connection().execute(

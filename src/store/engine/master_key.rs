@@ -98,18 +98,18 @@ impl MasterKeyFile<'_> {
     fn read_or_make(&self, needed: &BTreeSet<String>) -> Result<MasterKeys, StoreError> {
         let path = self.path();
         match text_of(&path) {
-            Ok(text) => MasterKeys::parse(&text).map_err(|error| self.refuse(&error.to_string())),
+            Ok(text) => MasterKeys::parse(&text).map_err(|error| self.reject(&error.to_string())),
             Err(error) if error.kind() == ErrorKind::NotFound && needed.is_empty() => {
                 let keys = MasterKeys::generate(self.entropy);
                 self.write(&keys)?;
                 Ok(keys)
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(self.refuse(&format!(
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(self.reject(&format!(
                 "it is missing, but the database is encrypted by the master key {}; put that file back, or \
                  name it with --master-key-file",
                 listed(needed)
             ))),
-            Err(error) => Err(self.refuse(&error.to_string())),
+            Err(error) => Err(self.reject(&error.to_string())),
         }
     }
 
@@ -119,7 +119,7 @@ impl MasterKeyFile<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        Err(self.refuse(&format!(
+        Err(self.reject(&format!(
             "it holds the master key {}, but the database is encrypted by {}; put the right key back \
              (several keys may stand there, a line each, the newest first)",
             listed(&known),
@@ -127,7 +127,7 @@ impl MasterKeyFile<'_> {
         )))
     }
 
-    fn refuse(&self, problem: &str) -> StoreError {
+    fn reject(&self, problem: &str) -> StoreError {
         let place = match self.configured {
             Some(_) => "the setting master_key".to_owned(),
             None => self.path().display().to_string(),
@@ -137,7 +137,7 @@ impl MasterKeyFile<'_> {
 
     fn write(&self, keys: &MasterKeys) -> Result<(), StoreError> {
         write_private(&self.path(), &keys.to_text())
-            .map_err(|error| self.refuse(&error.to_string()))
+            .map_err(|error| self.reject(&error.to_string()))
     }
 
     fn path(&self) -> PathBuf {

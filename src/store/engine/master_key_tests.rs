@@ -119,7 +119,7 @@ async fn what_older_releases_left_open_is_sealed_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_missing_or_wrong_key_is_refused_by_name_and_harms_nothing() {
+async fn a_missing_or_wrong_key_is_rejected_by_name_and_harms_nothing() {
     let dir = unsealed(1);
     read(dir.path(), None).await.expect("encrypted");
     let file = dir.path().join(MASTER_KEY_FILE);
@@ -127,29 +127,29 @@ async fn a_missing_or_wrong_key_is_refused_by_name_and_harms_nothing() {
     let other = MasterKeys::generate(&Entropy::Os);
 
     fs::remove_file(&file).expect("removed");
-    let refused = async |problem: &str, keys: Option<&MasterKeys>| {
-        let error = read(dir.path(), keys).await.expect_err("refused");
+    let rejected = async |problem: &str, keys: Option<&MasterKeys>| {
+        let error = read(dir.path(), keys).await.expect_err("rejected");
         let StoreError::MasterKey(said) = &error else {
             panic!("{error}");
         };
         let named = keys.map_or("master.key: ", |_| "the setting master_key: ");
         assert!(said.contains(problem) && said.contains(named), "{said}");
     };
-    refused(
+    rejected(
         &format!("it is missing, but the database is encrypted by the master key {id}"),
         None,
     )
     .await;
     assert!(!file.exists(), "no new key takes its place");
     fs::write(&file, other.to_text().as_bytes()).expect("another key");
-    refused(&format!("but the database is encrypted by {id}"), None).await;
-    refused(
+    rejected(&format!("but the database is encrypted by {id}"), None).await;
+    rejected(
         &format!("but the database is encrypted by {id}"),
         Some(&other),
     )
     .await;
     fs::write(&file, "garbage").expect("no key");
-    refused("it is not a master key", None).await;
+    rejected("it is not a master key", None).await;
     fs::write(&file, text).expect("the key again");
     assert_eq!(read(dir.path(), None).await.as_deref(), Ok(INSIDE));
 }

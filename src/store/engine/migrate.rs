@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_sqlite_is_refused() {
+    fn an_old_sqlite_is_rejected() {
         assert!(check_sqlite(3_051_002).is_err());
         assert!(check_sqlite(3_051_003).is_ok());
     }

@@ -1,7 +1,7 @@
 //! Copies what a damaged database still holds into a new one.
 //!
 //! Rows are read in the order of their ids. Where that fails, the next id is searched for from which it works again, so
-//! that a damaged page costs its own rows and no others. What the new database refuses, such as a delivery whose event is
+//! that a damaged page costs its own rows and no others. What the new database rejects, such as a delivery whose event is
 //! lost, is lost too. Counters are brought in line with what was copied.
 
 use std::path::Path;
@@ -28,7 +28,7 @@ pub struct SalvagedTable {
     pub name: String,
     pub copied: u64,
     /// Rows that belonged to lost ones, or were damaged themselves.
-    pub refused: u64,
+    pub rejected: u64,
     /// Ids of which it is unknown whether there was a row, because their page is damaged: ranges, both ends included.
     pub unreadable: Vec<(i64, i64)>,
     /// Why the rest of a table without ids could not be read.
@@ -38,7 +38,7 @@ pub struct SalvagedTable {
 impl SalvagedTable {
     /// Whether all of it was copied.
     pub fn is_whole(&self) -> bool {
-        self.refused == 0 && self.unreadable.is_empty() && self.cut_short.is_none()
+        self.rejected == 0 && self.unreadable.is_empty() && self.cut_short.is_none()
     }
 }
 
@@ -272,7 +272,7 @@ impl Copying<'_> {
             for values in self.batch.drain(..) {
                 match insert.execute(params_from_iter(values)) {
                     Ok(_) => self.found.copied += 1,
-                    Err(error) if is_refusal(&error) => self.found.refused += 1,
+                    Err(error) if is_rejection(&error) => self.found.rejected += 1,
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -293,7 +293,7 @@ fn damage<T>(cause: rusqlite::Error) -> Result<Result<T, String>, StoreError> {
 }
 
 /// Whether the row does not fit the schema.
-fn is_refusal(error: &rusqlite::Error) -> bool {
+fn is_rejection(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(
         code,
@@ -390,7 +390,7 @@ mod tests {
         assert!(lost < 100, "a page of them: {lost}");
         assert_eq!(events.copied, (EVENTS - lost) as u64);
         let deliveries = of(&salvaged, "delivery");
-        assert_eq!(deliveries.refused, lost as u64, "those of the lost events");
+        assert_eq!(deliveries.rejected, lost as u64, "those of the lost events");
         assert_eq!(of(&salvaged, "delivery_attempt").unreadable.len(), 1);
         assert!(of(&salvaged, "publish_request").is_whole());
         let total = "SELECT pending FROM subscription_total WHERE pending = matched";

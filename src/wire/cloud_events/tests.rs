@@ -18,13 +18,13 @@ fn told(result: Result<Vec<Event>, BadInput>) -> String {
 }
 
 /// Reads a structured event with these properties more than the required ones.
-fn check(more: &str, refusal: &str) {
+fn check(more: &str, rejection: &str) {
     let headers = headers(&[("content-type", "application/cloudevents+json")]);
     let result = decode(&headers, format!("{{{VALID}{more}}}").as_bytes());
-    let expected = if refusal.is_empty() {
+    let expected = if rejection.is_empty() {
         "1 read"
     } else {
-        refusal
+        rejection
     };
     assert_eq!(told(result), expected, "{more}");
 }
@@ -271,7 +271,7 @@ fn bodies_of_binary_mode_become_data() {
 }
 
 #[test]
-fn bad_requests_of_binary_mode_are_refused() {
+fn bad_requests_of_binary_mode_are_rejected() {
     let too_deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
     for (line, body, expected) in [
         (

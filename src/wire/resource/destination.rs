@@ -73,7 +73,7 @@ struct ServiceBusEntityDocument {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "WebHook", rename_all = "camelCase")]
 #[schemars(rename = "WebHook", transform = add_properties::<Besides>)]
-#[schemars(extend("x-rule" = "webHook", "x-refused" = {
+#[schemars(extend("x-rule" = "webHook", "x-rejected" = {
     // They would change how the webhook is called, so that to pass over them would mislead.
     "azureActiveDirectoryTenantId": NO_ENTRA,
     "azureActiveDirectoryApplicationIdOrUri": NO_ENTRA,

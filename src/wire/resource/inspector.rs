@@ -228,7 +228,7 @@ fn header_problem(name: &str, value: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn refuse(body: &Value, target: &str, problem: &str) {
+    fn reject(body: &Value, target: &str, problem: &str) {
         let error = parse_inspector(body).expect_err("it is wrong");
         assert_eq!(error.first().path, target, "{body}");
         assert!(error.first().problem.contains(problem), "{body}: {error}");
@@ -251,36 +251,36 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        refuse(
+        reject(
             &json!({ "answers": "200 maybe" }),
             "answers",
             "\"maybe\" is no answer",
         );
-        refuse(&json!({ "answer": "200" }), "answer", "\"answers\"");
-        refuse(
+        reject(&json!({ "answer": "200" }), "answer", "\"answers\"");
+        reject(
             &json!({ "delayInMilliseconds": 180_001 }),
             "delayInMilliseconds",
             "from 0 to 180000",
         );
-        refuse(
+        reject(
             &json!({ "retryAfterInSeconds": 86_401 }),
             "retryAfterInSeconds",
             "from 0 to 86400",
         );
         let long = "ä".repeat(INSPECTOR_BODY_BYTES_MAX / 2 + 1);
-        refuse(
+        reject(
             &json!({ "responseBody": long }),
             "responseBody",
             "1024 bytes",
         );
-        refuse(&json!({ "perEvent": "yes" }), "perEvent", "true or false");
+        reject(&json!({ "perEvent": "yes" }), "perEvent", "true or false");
         for (name, value, problem) in [
             ("a b", "c", "no name"),
             ("Content-Length", "3", "cannot be scripted"),
             ("x-a", "b\r\nc", "control characters"),
         ] {
             let target = format!("responseHeaders.{name}");
-            refuse(
+            reject(
                 &json!({ "responseHeaders": { name: value } }),
                 &target,
                 problem,
@@ -289,13 +289,13 @@ mod tests {
         let many: BTreeMap<String, &str> = (0..=INSPECTOR_HEADERS_MAX)
             .map(|number| (format!("x-{number}"), "v"))
             .collect();
-        refuse(
+        reject(
             &json!({ "responseHeaders": many }),
             "responseHeaders",
             "at most 20",
         );
         let long = "x".repeat(INSPECTOR_HEADER_BYTES_MAX + 1);
-        refuse(
+        reject(
             &json!({ "responseHeaders": { "x-a": long } }),
             "responseHeaders.x-a",
             "4096 bytes",

@@ -99,7 +99,7 @@ struct DeliveryProperties {
 }
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("x-refused" = { "deliveryWithResourceIdentity": NO_IDENTITY }))]
+#[schemars(extend("x-rejected" = { "deliveryWithResourceIdentity": NO_IDENTITY }))]
 struct Push {
     #[schemars(extend("x-expected" = "where the events are to go"))]
     destination: Destination,
@@ -223,7 +223,7 @@ mod life {
 /// A destination for dead letters. Azure's identity, and for how long it is tried, would have no effect.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-refused" = {
+#[schemars(extend("x-rejected" = {
     "identity": "there are no managed identities here; leave it out",
     "deliveryRetryPeriodInDays":
         "it must be left out; storage is tried for four hours, and then as dead_letter.unavailable says",

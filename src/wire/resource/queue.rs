@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_obeyed_is_refused() {
+    fn what_cannot_be_obeyed_is_rejected() {
         for (properties, path) in [
             (json!({ "lockDuration": "PT4S" }), "lockDuration"),
             (json!({ "lockDuration": "PT5M1S" }), "lockDuration"),
@@ -489,8 +489,12 @@ mod tests {
             ),
         ] {
             let body = json!({ "properties": properties });
-            let refused = parse_queue(&body).expect_err("a fault");
-            assert_eq!(refused.first().path, format!("properties.{path}"), "{body}");
+            let rejected = parse_queue(&body).expect_err("a fault");
+            assert_eq!(
+                rejected.first().path,
+                format!("properties.{path}"),
+                "{body}"
+            );
         }
     }
 }

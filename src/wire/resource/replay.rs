@@ -1,5 +1,5 @@
 //! Replay jobs and the targets of resubmissions, to the model and back. The documents are ours, not
-//! Azure's; a name that is not known is refused, since whatever it was to mean would be sent as well.
+//! Azure's; a name that is not known is rejected, since whatever it was to mean would be sent as well.
 
 use std::collections::BTreeMap;
 

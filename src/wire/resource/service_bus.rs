@@ -867,8 +867,8 @@ mod tests {
                 TYPED,
             ),
         ] {
-            let refused = parsed(&properties).expect_err("a fault");
-            let first = refused.first();
+            let rejected = parsed(&properties).expect_err("a fault");
+            let first = rejected.first();
             assert_eq!(first.path, format!("properties.{path}"), "{properties}");
             assert!(first.problem.contains(problem), "{first}");
         }

@@ -48,7 +48,7 @@ pub(crate) type ShownNamespaceSubscription =
 /// Which events go where, and how.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "EventSubscription", inline, extend("x-refused" = {
+#[schemars(rename = "EventSubscription", inline, extend("x-rejected" = {
     "deliveryWithResourceIdentity": NO_IDENTITY,
     "properties": "it must be left out; what stands in it is given directly",
     "deadLetterWithResourceIdentity":

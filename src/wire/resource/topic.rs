@@ -171,7 +171,7 @@ struct InputMappingDocument {
 /// A part of the envelope that has no default of the operator's.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "SourceField", extend("x-refused" = {
+#[schemars(rename = "SourceField", extend("x-rejected" = {
     "defaultValue": "only eventType, subject and dataVersion can have one; leave it out",
 }))]
 struct Source {

@@ -375,10 +375,10 @@ mod tests {
         let own = all[0].application_properties();
         assert_eq!(own, Ok(vec![("N".into(), Value::Int(7))]));
         for body in ["", "{}", "[]", "[7]", "[{\"BrokerProperties\":7}]"] {
-            let refused = read(&kind, &Bytes::copy_from_slice(body.as_bytes()));
+            let rejected = read(&kind, &Bytes::copy_from_slice(body.as_bytes()));
             assert!(
-                matches!(refused, Err(BadMessage::Batch(_))),
-                "{body}: {refused:?}"
+                matches!(rejected, Err(BadMessage::Batch(_))),
+                "{body}: {rejected:?}"
             );
         }
     }
@@ -418,8 +418,8 @@ mod tests {
                 "must be a date",
             ),
         ] {
-            let refused = read(&headers(&[("brokerproperties", text)]), &Bytes::new());
-            let told = refused.expect_err(text).to_string();
+            let rejected = read(&headers(&[("brokerproperties", text)]), &Bytes::new());
+            let told = rejected.expect_err(text).to_string();
             assert!(told.contains(expected), "{text}: {told}");
         }
         assert_eq!(

@@ -15,7 +15,7 @@ pub mod xml;
 
 use xml::Element;
 
-/// The body of a refusal.
+/// The body of a rejection.
 pub fn error_body(status: u16, detail: &str) -> String {
     let code = Element::of_text("Code", status.to_string());
     let detail = Element::of_text("Detail", detail);

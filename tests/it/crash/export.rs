@@ -27,7 +27,7 @@ const KILL_WITHIN_MS: u64 = 1_500;
 
 const CONTAINER: &str = "dead";
 
-/// Refuses everything until it is told to accept, and then notes what arrives.
+/// Rejects everything until it is told to accept, and then notes what arrives.
 #[derive(Default)]
 struct Book {
     accepts: bool,

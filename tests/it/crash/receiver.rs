@@ -38,7 +38,7 @@ pub(super) struct Delivered {
     pub(super) lives: Vec<u32>,
 }
 
-/// The webhook. It refuses some deliveries once, so that retries are pending at every kill.
+/// The webhook. It rejects some deliveries once, so that retries are pending at every kill.
 pub(super) struct Receiver {
     address: SocketAddr,
     book: Arc<watch::Sender<Book>>,
@@ -49,7 +49,7 @@ pub(super) struct Receiver {
 struct Book {
     life: u32,
     delivered: HashMap<Addressed, Delivered>,
-    refused: HashSet<Addressed>,
+    rejected: HashSet<Addressed>,
 }
 
 impl Receiver {
@@ -160,13 +160,13 @@ async fn answer(
 }
 
 impl Book {
-    /// Notes an arrival, or refuses it. A few are refused when they come first.
+    /// Notes an arrival, or rejects it. A few are rejected when they come first.
     fn accepts(&mut self, subscription: &str, event: &Value) -> bool {
         let to = Addressed {
             subscription: subscription.to_owned(),
             event: event["id"].as_str().unwrap_or_default().to_owned(),
         };
-        if to.event.ends_with("7-0") && self.refused.insert(to.clone()) {
+        if to.event.ends_with("7-0") && self.rejected.insert(to.clone()) {
             return false;
         }
         let life = self.life;

@@ -34,7 +34,7 @@ const KILLS: usize = 2;
 /// What has arrived, and how it is answered.
 #[derive(Default)]
 struct Book {
-    /// Refuses, so that dead letters come of it.
+    /// Rejects, so that dead letters come of it.
     accepts: bool,
     arrivals: HashMap<String, usize>,
     others: usize,

@@ -33,7 +33,7 @@ pub(super) enum Reply {
     TimedOut,
     /// Nothing in time; the test may answer later (see [`Grid::answer_late`]).
     Late,
-    Refused,
+    Rejected,
     /// The host has no address.
     Unknown,
     /// Too many other hosts are being looked up.
@@ -49,13 +49,13 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `late`, `refused`, `unknown`, `crowded`,
+    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `late`, `rejected`, `unknown`, `crowded`,
     /// `denied` or `panic`.
     pub(super) fn parse(word: &str) -> Self {
         match (word, word.split_once('/')) {
             ("timeout", _) => Self::TimedOut,
             ("late", _) => Self::Late,
-            ("refused", _) => Self::Refused,
+            ("rejected", _) => Self::Rejected,
             ("unknown", _) => Self::Unknown,
             ("crowded", _) => Self::NoPlace,
             ("denied", _) => Self::Denied,

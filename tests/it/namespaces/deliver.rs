@@ -150,7 +150,7 @@ async fn table_6_3_other_statuses_wait_as_long_as_they_must() {
         ("302 200", 10),
         ("409 200", 10),
         ("timeout 200", 10),
-        ("refused 200", 10),
+        ("rejected 200", 10),
     ] {
         let told = fate(script, json!({}), MINUTE * 5).await;
         let second = told.split(' ').nth(2).expect("a second attempt");

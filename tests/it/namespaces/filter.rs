@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::{cloud_event, definition, get, grid, put, refused, subscribed};
+use super::{cloud_event, definition, get, grid, put, rejected, subscribed};
 
 const EVENTS: &str = "/everpost/events?topic=shop/orders&limit=1";
 
@@ -196,7 +196,7 @@ async fn table_4_filters_must_all_agree_and_are_limited() {
             format!("{at}[0].operatorType"),
         ),
     ] {
-        assert_eq!(refused(&grid, body).await.0, target);
+        assert_eq!(rejected(&grid, body).await.0, target);
     }
     put(
         &grid,
@@ -230,6 +230,6 @@ async fn filters_are_explained_and_tried_under_their_own_names() {
     let tried = grid.manage(Method::POST, &path, tried).await.json();
     assert_eq!(tried["matched"]["count"], 1, "{tried}");
     let foreign = json!({"filter": {"subjectBeginsWith": "/"}});
-    let refused = grid.manage(Method::POST, &path, foreign).await;
-    refused.error(400, "InvalidRequest");
+    let rejected = grid.manage(Method::POST, &path, foreign).await;
+    rejected.error(400, "InvalidRequest");
 }

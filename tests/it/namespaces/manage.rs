@@ -3,7 +3,9 @@
 use axum::http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, SUBSCRIPTION, TOPIC, definition, get, grid, key, put, refused, subscribed};
+use super::{
+    NAMESPACE, SUBSCRIPTION, TOPIC, definition, get, grid, key, put, rejected, subscribed,
+};
 use crate::grid::Grid;
 
 const ARM: &str = "/subscriptions/sub/resourceGroups/group/providers/Microsoft.EventGrid";
@@ -306,7 +308,7 @@ async fn table_1_1_what_is_left_out_has_its_default() {
 }
 
 #[tokio::test]
-async fn table_1_1_wrong_documents_are_refused_with_the_place() {
+async fn table_1_1_wrong_documents_are_rejected_with_the_place() {
     let grid = grid().await;
     let push = |push| definition(push, json!({}));
     let own = |properties| definition(json!({}), properties);
@@ -409,7 +411,7 @@ async fn table_1_1_wrong_documents_are_refused_with_the_place() {
             "future",
         ),
     ] {
-        let (found, message) = refused(&grid, body.clone()).await;
+        let (found, message) = rejected(&grid, body.clone()).await;
         assert_eq!(found, target, "{body}: {message}");
         assert!(message.contains(problem), "{body}: {message}");
     }
@@ -472,7 +474,7 @@ async fn table_6_1_consent_is_asked_for_before_anything_is_stored() {
             .await
             .error(404, "ResourceNotFound");
     }
-    grid.script("billing", "refused");
+    grid.script("billing", "rejected");
     let reply = grid.manage(Method::PUT, SUBSCRIPTION, asked()).await;
     reply.error(400, "Url validation");
 

@@ -246,7 +246,7 @@ async fn table_3_an_event_and_an_array_come_under_either_json_type() {
 }
 
 #[tokio::test]
-async fn table_3_bad_events_are_refused_with_all_their_neighbours() {
+async fn table_3_bad_events_are_rejected_with_all_their_neighbours() {
     let grid = grid().await;
     let with = |name: &str, value: Value| {
         let mut event = cloud_event("bad");

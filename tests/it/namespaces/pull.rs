@@ -15,7 +15,7 @@ use everpost::wire::sas;
 use super::dead_letters::record;
 use super::{
     MINUTE, NAMESPACE, SECOND, SUBSCRIPTION, TOPIC, cloud_event, definition, get, grid, key, merge,
-    publish, put, refused,
+    publish, put, rejected,
 };
 use crate::grid::{Grid, SendResult};
 
@@ -158,7 +158,7 @@ async fn table_5_data_comes_back_byte_for_byte() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn table_5_parameters_out_of_bounds_are_refused() {
+async fn table_5_parameters_out_of_bounds_are_rejected() {
     let grid = subscribed(json!({})).await;
     for (operation, named) in [
         ("receive?maxEvents=0", "maxEvents"),
@@ -462,11 +462,11 @@ async fn table_1_1_queues_have_defaults_and_bounds() {
         (json!({"eventTimeToLive": "PT30S"}), "eventTimeToLive"),
         (json!({"eventTimeToLive": "P8D"}), "eventTimeToLive"),
     ] {
-        let (target, message) = refused(&grid, pulled(queue, json!({}))).await;
+        let (target, message) = rejected(&grid, pulled(queue, json!({}))).await;
         assert!(target.ends_with(named), "{target}: {message}");
     }
     let both = json!({"deliveryConfiguration": {"push": {"maxDeliveryCount": 1}}});
-    let (target, _) = refused(&grid, pulled(json!({}), both)).await;
+    let (target, _) = rejected(&grid, pulled(json!({}), both)).await;
     assert!(target.ends_with("push"), "{target}");
 }
 
@@ -478,7 +478,7 @@ async fn put_again(grid: &Grid, body: Value) {
 #[tokio::test]
 async fn the_delivery_mode_stays_what_it_is() {
     let grid = subscribed(json!({})).await;
-    let (_, message) = refused(&grid, definition(json!({}), json!({}))).await;
+    let (_, message) = rejected(&grid, definition(json!({}), json!({}))).await;
     assert!(
         message.contains("deliveryMode") && message.contains("is Queue"),
         "{message}"
@@ -491,7 +491,7 @@ async fn the_delivery_mode_stays_what_it_is() {
     assert!(grid.heard("billing").is_empty());
 
     let other = super::subscribed("200", json!({}), json!({})).await;
-    let (_, message) = refused(&other, pulled(json!({}), json!({}))).await;
+    let (_, message) = rejected(&other, pulled(json!({}), json!({}))).await;
     assert!(message.contains("is Push"), "{message}");
     // Nothing is sent by a pulled subscription, so there is nothing to ask of a webhook.
     for verb in ["getFullUrl", "rotateSigningSecret"] {

@@ -22,7 +22,7 @@ async fn grid(topic: Value, delivery: &str) -> Grid {
 
 #[tokio::test]
 async fn allowed_input_and_output() {
-    let refused = "400 eventDeliverySchema";
+    let rejected = "400 eventDeliverySchema";
     for (row, published, chosen, expected) in [
         (
             "Event Grid to Event Grid",
@@ -40,13 +40,13 @@ async fn allowed_input_and_output() {
             "Event Grid to custom",
             "EventGridSchema",
             "CustomInputSchema",
-            refused,
+            rejected,
         ),
         (
             "CloudEvents to Event Grid",
             "CloudEventSchemaV1_0",
             "EventGridSchema",
-            refused,
+            rejected,
         ),
         (
             "CloudEvents to CloudEvents",
@@ -58,7 +58,7 @@ async fn allowed_input_and_output() {
             "CloudEvents to custom",
             "CloudEventSchemaV1_0",
             "CustomInputSchema",
-            refused,
+            rejected,
         ),
         (
             "custom to Event Grid",

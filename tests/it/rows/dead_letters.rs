@@ -227,7 +227,7 @@ async fn reasons_and_last_outcomes() {
         ("TimedOut, 408", "408", &once, exceeded, json!("TimedOut")),
         (
             "SocketError",
-            "refused",
+            "rejected",
             &once,
             exceeded,
             json!("SocketError"),

@@ -293,7 +293,7 @@ async fn abuse_protection_of_cloud_events() {
             "",
             "Succeeded",
         ),
-        ("405 is a refusal", 405, "", "", "Failed"),
+        ("405 is a rejection", 405, "", "", "Failed"),
     ] {
         let grid = Grid::new().await.topic_with("orders", cloud.clone()).await;
         let all = [

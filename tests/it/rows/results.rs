@@ -94,7 +94,7 @@ async fn failures_that_are_retried() {
         ("301 is not followed", "301", "GenericError", 10),
         ("307 is not followed", "307", "GenericError", 10),
         ("no answer in time", "timeout", "TimedOut", 10),
-        ("no connection", "refused", "SocketError", 10),
+        ("no connection", "rejected", "SocketError", 10),
         ("no address", "unknown", "ResolutionError", 10),
         ("429 with Retry-After", "429/45", "Busy", 45),
         ("429 with a shorter Retry-After", "429/5", "Busy", 10),

@@ -112,7 +112,7 @@ async fn probations_by_their_cause() {
         ("Busy, 429", "429", "Busy", 10),
         ("TimedOut", "timeout", "TimedOut", 10),
         ("TimedOut, 408", "408", "TimedOut", 10),
-        ("SocketError", "refused", "SocketError", 30),
+        ("SocketError", "rejected", "SocketError", 30),
         ("NotFound", "404", "NotFound", 300),
         ("ResolutionError", "unknown", "ResolutionError", 300),
         ("Unauthorized", "401", "Unauthorized", 300),

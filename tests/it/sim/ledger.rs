@@ -123,7 +123,7 @@ pub(super) enum Standing {
     /// Its publisher waits for the answer.
     Offered,
     Accepted,
-    Refused,
+    Rejected,
     /// It had ended long ago.
     Gone,
 }
@@ -330,7 +330,7 @@ impl Sub {
 impl Event {
     /// Whether everything is at its end, as far as the store was asked.
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self.standing, Standing::Refused | Standing::Gone)
+        matches!(self.standing, Standing::Rejected | Standing::Gone)
             || self.pairs.values().all(|pair| {
                 let ended = |seen: &Seen| seen.state != DeliveryState::Pending;
                 let is_skipped = pair.seen.is_none() && pair.may_be_skipped;

@@ -253,7 +253,7 @@ fn is_too_fast(starts: &[Timestamp], rate: u32, now: Timestamp) -> bool {
 fn check_event(ledger: &Ledger, sub: usize, event: usize, count: u32) -> Result<(), String> {
     let now = ledger.now;
     let (event, specs) = (&ledger.events[event], ledger.specs_at(sub, now));
-    if event.standing == Standing::Refused {
+    if event.standing == Standing::Rejected {
         return Err("its publisher heard that it is not accepted".to_owned());
     }
     if event.standing == Standing::Gone {

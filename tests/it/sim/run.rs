@@ -502,11 +502,11 @@ impl Simulation {
         }
         self.crash();
         self.with(|ledger| {
-            let refused = |event: &&super::ledger::Event| event.standing != Standing::Refused;
+            let rejected = |event: &&super::ledger::Event| event.standing != Standing::Rejected;
             let open = ledger
                 .events
                 .iter()
-                .filter(refused)
+                .filter(rejected)
                 .find(|event| !event.has_ended());
             if let Some(open) = open.map(|open| open.draft.id.clone()) {
                 ledger.broken(format!("{open} never ends"));

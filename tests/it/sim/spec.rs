@@ -97,7 +97,7 @@ const RETRY_AFTER_MAX_S: u64 = 86_400;
 pub(super) enum Said {
     Status(u16, Option<u64>),
     TimedOut,
-    Refused,
+    Rejected,
     /// Counted, but not made.
     Skipped {
         client_error: bool,

@@ -96,7 +96,7 @@ impl Simulation {
                 event.key = found.map(|(_, key)| *key);
                 event.standing = match accepted {
                     true => Standing::Accepted,
-                    false => Standing::Refused,
+                    false => Standing::Rejected,
                 };
                 if accepted != found.is_some() {
                     let stored = found.is_some();

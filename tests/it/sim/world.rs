@@ -30,7 +30,7 @@ pub(super) enum Mood {
     Hangs {
         late: Option<u16>,
     },
-    Refuses,
+    Rejects,
 }
 
 /// Statuses of all kinds that the tables know.
@@ -123,7 +123,7 @@ impl Scene {
             4 => Mood::Hangs {
                 late: Some(*dice.pick(&[200, 204, 500, 404])),
             },
-            _ => Mood::Refuses,
+            _ => Mood::Rejects,
         };
         self.ledger.note(format!("receiver {host} is now {mood:?}"));
         self.moods.insert(host.to_owned(), mood);
@@ -249,7 +249,7 @@ impl Scene {
                 late: late.map(|status| (status, dice.within(1, 300))),
                 ..Reaction::at(deadline, Said::TimedOut)
             },
-            Mood::Refuses => Reaction::now(Said::Refused),
+            Mood::Rejects => Reaction::now(Said::Refused),
         }
     }
 }

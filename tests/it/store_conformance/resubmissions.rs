@@ -291,7 +291,7 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
         result: AttemptResult::skipped(Outcome::Aborted),
         late: None,
     };
-    let refused = Resubmission {
+    let rejected = Resubmission {
         of: f.candidate(other).await,
         to: ResubmitTarget::Rejected {
             attempt: Arc::new(attempt.clone()),
@@ -302,7 +302,7 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
         of: f.candidate(dead[0]).await,
         to: AFRESH,
     };
-    let both = vec![afresh.clone(), refused];
+    let both = vec![afresh.clone(), rejected];
     let step = ReplayStep {
         job: job.id,
         from: DeliveryId(0),

@@ -50,7 +50,7 @@ impl AlertRuleForm {
     }
 
     /// What the form defines, or all that is wrong with it.
-    fn read(&self) -> Result<AlertRule, Vec<Refusal>> {
+    fn read(&self) -> Result<AlertRule, Vec<FormError>> {
         let mut document = json!({ "enabled": false });
         let unread = Shape::of::<AlertRule>().write(&self.0, &mut document);
         let read = parse_alert_rule(&document);
@@ -124,7 +124,7 @@ impl AlertChannelForm {
         &self,
         site: &Site,
         known: Option<&AlertChannel>,
-    ) -> Result<AlertChannel, Vec<Refusal>> {
+    ) -> Result<AlertChannel, Vec<FormError>> {
         let mut document = json!({});
         let unread = Shape::of::<AlertChannel>().write(&self.0, &mut document);
         let read =
@@ -172,8 +172,11 @@ mod tests {
         ] {
             let mut form = Form::of([("type", of.to_owned()), ("minutes", "5".to_owned())]);
             form.set(field, text);
-            let refusals = AlertRuleForm(form).read().expect_err(text);
-            assert!(refusals[0].fits(field), "{of} {field} {text}: {refusals:?}");
+            let form_errors = AlertRuleForm(form).read().expect_err(text);
+            assert!(
+                form_errors[0].fits(field),
+                "{of} {field} {text}: {form_errors:?}"
+            );
         }
     }
 }

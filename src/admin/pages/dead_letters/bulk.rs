@@ -16,7 +16,7 @@ const PURGE_TIME: Duration = Duration::from_secs(10);
 /// How many there are, if any, in words as well.
 fn some(count: u64) -> PageResult<(u64, String)> {
     if count == 0 {
-        return Err(PageError::refused("no dead letters match this filter"));
+        return Err(PageError::rejected("no dead letters match this filter"));
     }
     Ok((count, print::plural(count, "dead letter", "dead letters")))
 }

@@ -31,7 +31,7 @@ impl ResubmitForm {
     }
 
     /// What is sent where and how fast, by the rules of the management API.
-    pub(crate) fn request<S>(&self, call: &Call<S>) -> Result<ReplayRequest, Vec<Refusal>> {
+    pub(crate) fn request<S>(&self, call: &Call<S>) -> Result<ReplayRequest, Vec<FormError>> {
         let kind = self.kind.as_str();
         let target = match kind.split_once(' ') {
             Some((kind, topic)) => json!({ "kind": kind, "topic": topic }),
@@ -48,12 +48,12 @@ impl ResubmitForm {
             require_https: call.broker.options().egress.require_https,
         };
         parse_replay(&body, context).map_err(|invalid| {
-            let mut refusals = refusals(&invalid);
-            for each in &mut refusals {
+            let mut form_errors = form_errors(&invalid);
+            for each in &mut form_errors {
                 let field = each.target.trim_start_matches("target.");
                 each.target = if field == "topic" { "kind" } else { field }.to_owned();
             }
-            refusals
+            form_errors
         })
     }
 }
@@ -67,7 +67,7 @@ pub(crate) async fn edit(call: Call<DeadLetter>) -> PageResult {
     let event = event_of(&call).await?;
     let text = match of_event(&event.stored.event) {
         Some(message) => String::from_utf8(message.plain_body()).map_err(|_| {
-            PageError::refused("the body of this message is not text and cannot be edited here")
+            PageError::rejected("the body of this message is not text and cannot be edited here")
         })?,
         None => {
             let topic = call.topic(&call.of.row()?.topic)?;
@@ -123,7 +123,7 @@ async fn send(
     let done = done.and_then(|mut done| done.pop().expect("one result for each").1);
     done.map_err(|error| {
         if let ResubmitError::InvalidEvent(error) = error {
-            return Refusal::of("event", json_fault::of_events(&form.event, &error)).into();
+            return FormError::of("event", json_fault::of_events(&form.event, &error)).into();
         }
         error.into()
     })

@@ -163,7 +163,7 @@ impl Deletable for DeadLetter {
         let id = call.of.detail.row.id;
         let deleted = call.broker.delete_dead_letter(call.by(), id).await?;
         let held =
-            || PageError::refused("a receiver has locked it, or it is no dead letter any more");
+            || PageError::rejected("a receiver has locked it, or it is no dead letter any more");
         deleted.then_some(true).ok_or_else(held)
     }
 }

@@ -111,7 +111,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     })
 }
 
-fn query(search: &Search, visitor: &Visitor, limit: usize) -> Result<EventQuery, Vec<Refusal>> {
+fn query(search: &Search, visitor: &Visitor, limit: usize) -> Result<EventQuery, Vec<FormError>> {
     Ok(EventQuery {
         filter: search.events(visitor)?,
         before: cursor(&search.before).map(EventKey),

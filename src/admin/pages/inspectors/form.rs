@@ -55,8 +55,8 @@ impl InspectorForm {
     }
 
     /// What the form defines, or all that is wrong with it.
-    fn read(&self) -> Result<InspectorDefinition, Vec<Refusal>> {
-        let blank = json!({ "answers": "" }); // which is refused
+    fn read(&self) -> Result<InspectorDefinition, Vec<FormError>> {
+        let blank = json!({ "answers": "" }); // which is rejected
         Shape::of::<InspectorDefinition>().define(&self.0, blank, parse_inspector)
     }
 }
@@ -90,8 +90,11 @@ mod tests {
             let mut form = Form::of([("answers", "200")]);
             form.set(field, text);
             let form = Filled::<InspectorForm>::sent(&form);
-            let refusals = form.values.read().expect_err(text);
-            assert!(refusals[0].fits(field), "{field} {text}: {refusals:?}");
+            let form_errors = form.values.read().expect_err(text);
+            assert!(
+                form_errors[0].fits(field),
+                "{field} {text}: {form_errors:?}"
+            );
         }
     }
 }

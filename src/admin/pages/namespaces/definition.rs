@@ -58,7 +58,7 @@ impl NamespaceForm {
     fn read(
         &self,
         parse: impl FnOnce(&Value) -> Result<NamespaceDefinition, InvalidResource>,
-    ) -> Result<NamespaceDefinition, Vec<Refusal>> {
+    ) -> Result<NamespaceDefinition, Vec<FormError>> {
         // What is left empty goes back to nothing.
         let blank = json!({
             "tags": {},
@@ -85,8 +85,11 @@ mod tests {
         ] {
             let form = Form::of([("location", "local"), (field, value)]);
             let form = Filled::<NamespaceForm>::sent(&form);
-            let refusals = form.values.read(parse_namespace).expect_err(value);
-            assert!(refusals[0].fits(field), "{field} = {value}: {refusals:?}");
+            let form_errors = form.values.read(parse_namespace).expect_err(value);
+            assert!(
+                form_errors[0].fits(field),
+                "{field} = {value}: {form_errors:?}"
+            );
         }
     }
 

@@ -13,17 +13,17 @@ const FILTER_BYTES_MAX: usize = 65_536;
 const RECIPE_BYTES_MAX: usize = 4_096;
 
 /// Tries the filter, or writes that of the chosen subscription into the form.
-pub(super) async fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Outcome>, Refusal> {
+pub(super) async fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Outcome>, FormError> {
     let registry = call.broker.registry();
     let gone = "There is no such topic or event subscription any more.";
-    let of = Of::named(pasted.of.trim(), &registry).ok_or_else(|| Refusal::of("of", gone))?;
+    let of = Of::named(pasted.of.trim(), &registry).ok_or_else(|| FormError::of("of", gone))?;
     let chosen = of.subscription.and_then(|id| registry.subscription(id));
     let topic = of.topic.and_then(|id| registry.topic_by_id(id));
     let topic = chosen.map(|(topic, _)| topic).or(topic);
     let subscription = chosen.map(|(_, subscription)| subscription);
     if pasted.r#do == "take" {
         let none = "Choose the event subscription whose filter is to be written below.";
-        let subscription = subscription.ok_or_else(|| Refusal::of("of", none))?;
+        let subscription = subscription.ok_or_else(|| FormError::of("of", none))?;
         let filter = render_filter(&subscription.definition.filter);
         pasted.filter = json_text::laid_out(&filter.to_string());
         return Ok(None);
@@ -39,7 +39,7 @@ pub(super) async fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Ou
         return Ok(Some(outcome));
     }
     let none = "Write a filter here, or choose an event subscription above to try its own.";
-    let topic = topic.ok_or_else(|| Refusal::of("filter", none))?;
+    let topic = topic.ok_or_else(|| FormError::of("filter", none))?;
     let now = call.visitor.now;
     let name = subscription.map(|each| each.name.to_string());
     let recipe = recipe(call, &pasted.event, topic, name.as_deref());
@@ -58,8 +58,8 @@ pub(super) async fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Ou
 }
 
 /// The filter that was typed, in the form that subscriptions of `topic` have.
-fn typed(text: &str, topic: Option<&TopicEntry>) -> Result<Filter, Refusal> {
-    let wrong = |problem: String| Refusal::of("filter", problem);
+fn typed(text: &str, topic: Option<&TopicEntry>) -> Result<Filter, FormError> {
+    let wrong = |problem: String| FormError::of("filter", problem);
     check_size("filter", text, FILTER_BYTES_MAX)?;
     let filter = serde_json::from_str::<Value>(text);
     let filter = filter.map_err(|error| wrong(json_fault::words(&error)))?;

@@ -102,7 +102,7 @@ fn draw_tool(
     tool: Tool,
     call: &Call,
     pasted: Pasted,
-    outcome: Result<Option<Outcome>, Refusal>,
+    outcome: Result<Option<Outcome>, FormError>,
 ) -> PageResult {
     let (outcome, fault) = outcome.map_or_else(|fault| (None, Some(fault)), |it| (it, None));
     let at = tool as usize;
@@ -120,19 +120,19 @@ fn example(call: &Call) -> String {
     json_text::laid_out(&example.get(0).unwrap_or(&example).to_string())
 }
 
-/// Refuses a text of more than so many bytes in the field `name`.
-fn check_size(name: &str, text: &str, bytes_max: usize) -> Result<(), Refusal> {
+/// Rejects a text of more than so many bytes in the field `name`.
+fn check_size(name: &str, text: &str, bytes_max: usize) -> Result<(), FormError> {
     if text.len() <= bytes_max {
         return Ok(());
     }
     let most = print::bytes(bytes_max as u64);
     let problem = format!("This is more than the {most} that are taken here.");
-    Err(Refusal::of(name, problem))
+    Err(FormError::of(name, problem))
 }
 
 /// Says that too many others try large events.
-fn busy(error: TooManyTrials) -> Refusal {
-    Refusal::of("event", format!("Try again in a moment: {error}."))
+fn busy(error: TooManyTrials) -> FormError {
+    FormError::of("event", format!("Try again in a moment: {error}."))
 }
 
 /// An event as its topic would read it, and where it would have been published.
@@ -150,7 +150,7 @@ impl PastedEvent {
         call: &Call,
         text: &str,
         topic: Option<Arc<TopicEntry>>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, FormError> {
         check_size("event", text, call.publish_bytes_max)?;
         // Browsers end the lines of a form in their own way, which must not show in the bytes of a delivery.
         let json = text.replace("\r\n", "\n");
@@ -168,7 +168,7 @@ impl PastedEvent {
         nowhere: String,
         now: Timestamp,
         entropy: &Entropy,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, FormError> {
         let (schema, resource_id) = match topic.as_deref() {
             Some(of) => (of.topic.kind.input_schema().clone(), of.resource_id.clone()),
             None => {
@@ -179,7 +179,8 @@ impl PastedEvent {
         };
         let event = wire::decode_one(&schema, &resource_id, json, now, entropy);
         Ok(Self {
-            event: event.map_err(|bad| Refusal::of("event", json_fault::of_events(json, &bad)))?,
+            event: event
+                .map_err(|bad| FormError::of("event", json_fault::of_events(json, &bad)))?,
             topic,
             schema,
             resource_id,

@@ -32,14 +32,14 @@ impl Pasted {
     }
 }
 
-pub(super) fn check(pasted: &Pasted, now: Timestamp) -> Result<Option<Outcome>, Refusal> {
+pub(super) fn check(pasted: &Pasted, now: Timestamp) -> Result<Option<Outcome>, FormError> {
     let secret = SigningSecret::parse(pasted.secret.trim())
-        .map_err(|error| Refusal::of("secret", sentence(&error.to_string())))?;
+        .map_err(|error| FormError::of("secret", sentence(&error.to_string())))?;
     for (name, text) in pasted.headers() {
         check_size(name, text, HEADER_BYTES_MAX)?;
         if text.is_empty() {
             let problem = format!("Paste the value of the header {name}.");
-            return Err(Refusal::of(name, problem));
+            return Err(FormError::of(name, problem));
         }
     }
     check_size("body", &pasted.body, BODY_BYTES_MAX)?;

@@ -23,7 +23,7 @@ impl Sheet<()> for QueueForm {
     const HEAD: Head = (Fields::Queue, "New queue", LIST);
 
     fn begin(_: &Call) -> PageResult<Self> {
-        let defaults = parse_queue(&json!({})).map_err(PageError::refused)?;
+        let defaults = parse_queue(&json!({})).map_err(PageError::rejected)?;
         Ok(Self::of_queue(&defaults))
     }
 
@@ -49,7 +49,7 @@ impl Sheet<BusTopic> for QueueForm {
     fn begin(_: &Call<BusTopic>) -> PageResult<Self> {
         let defaults = parse_service_bus_subscription(&json!({}));
         Ok(Self::of_subscription(
-            &defaults.map_err(PageError::refused)?,
+            &defaults.map_err(PageError::rejected)?,
         ))
     }
 
@@ -152,13 +152,13 @@ impl QueueForm {
     }
 
     /// Reads what the form defines beside what is `fixed`, or all that is wrong with it.
-    fn read_queue(&self, fixed: &Value) -> Result<QueueDefinition, Vec<Refusal>> {
+    fn read_queue(&self, fixed: &Value) -> Result<QueueDefinition, Vec<FormError>> {
         let blank = json!({ "properties": fixed });
         Shape::of::<QueueRequest>().define(&self.0, blank, parse_queue)
     }
 
     /// Reads a subscription, as [`QueueForm::read_queue`] reads a queue.
-    fn read_subscription(&self, mut fixed: Value) -> Result<MessageSubscription, Vec<Refusal>> {
+    fn read_subscription(&self, mut fixed: Value) -> Result<MessageSubscription, Vec<FormError>> {
         fixed[FILTER_ERRORS] = false.into();
         let blank = json!({ "properties": fixed });
         let shape = Shape::of::<ServiceBusSubscriptionRequest>();
@@ -204,12 +204,12 @@ impl QueueForm {
     }
 
     /// For all messages unless the form has a filter.
-    fn first_rule(&self) -> Result<Rule, Refusal> {
+    fn first_rule(&self) -> Result<Rule, FormError> {
         let mut first = Rule::default_rule();
         if let Some(sql) = self.0.filled(FILTER) {
             let filter = SqlFilter::parse(sql, Parameters::new());
             let filter =
-                filter.map_err(|error| Refusal::of(FILTER, sentence(&error.to_string())))?;
+                filter.map_err(|error| FormError::of(FILTER, sentence(&error.to_string())))?;
             first.filter = RuleFilter::Sql(filter);
         }
         Ok(first)
@@ -220,5 +220,5 @@ fn at_field(error: ManageError) -> PageError {
     let ManageError::NoForwardTarget { property, .. } = &error else {
         return error.into();
     };
-    Refusal::of(property, sentence(&error.to_string())).into()
+    FormError::of(property, sentence(&error.to_string())).into()
 }

@@ -79,7 +79,7 @@ where
 impl MessageForm {
     /// With all but the id of a message, and when it is to be sent.
     fn like(event: &Event) -> PageResult<Self> {
-        let no_text = |_| PageError::refused("the body is not text and cannot be typed");
+        let no_text = |_| PageError::rejected("the body is not text and cannot be typed");
         let body = String::from_utf8(carried_by(event)).map_err(no_text)?;
         let sent = of_event(event);
         let properties = sent.as_ref().and_then(|sent| sent.properties().ok());
@@ -141,7 +141,7 @@ impl MessageForm {
         call: &Call<S>,
         topic: &TopicEntry,
         has_sessions: bool,
-    ) -> Result<NewMessage, Vec<Refusal>> {
+    ) -> Result<NewMessage, Vec<FormError>> {
         let (mut reading, now) = (Reading::default(), call.visitor.now);
         let mut text = |name: &str, text: &str, noun: &str, fits: fn(&str) -> bool| {
             reading.field(name, text, noun, |text| fits(text).then(|| text.to_owned()))
@@ -158,7 +158,7 @@ impl MessageForm {
         let group_id = text("sessionId", &self.session_id, &noun, is_session_id);
         if has_sessions && given(&self.session_id).is_none() {
             let missing = "Enter one: the queue requires it of each message.";
-            reading.refuse("sessionId", missing);
+            reading.reject("sessionId", missing);
         }
         let noun = "a duration of 1 s to 49 d, such as 10 min";
         let life = reading.field("timeToLive", &self.time_to_live, noun, |text| {
@@ -179,7 +179,7 @@ impl MessageForm {
         let body = self.body.replace("\r\n", "\n").into_bytes();
         let application = self.application_properties();
         let application = application.unwrap_or_else(|problem| {
-            reading.refuse("properties", problem);
+            reading.reject("properties", problem);
             Map::new()
         });
         let mut message = Encoded::of_data(&properties, application, body);
@@ -193,12 +193,12 @@ impl MessageForm {
         if bytes > most {
             let (bytes, most) = (print::bytes(bytes), print::bytes(most));
             let problem = format!("The message has {bytes}; it may have up to {most}.");
-            reading.refuse("body", problem);
+            reading.reject("body", problem);
         }
         let entropy = call.broker.entropy();
         let sent = message.as_sent();
         let event = sent.and_then(|sent| to_event(sent, || entropy.uuid().simple().to_string()));
-        let event = event.map_err(|error| vec![Refusal::whole(sentence(&error.to_string()))]);
+        let event = event.map_err(|error| vec![FormError::whole(sentence(&error.to_string()))]);
         let event = all_of(reading.end(()).err().unwrap_or_default(), event)?;
         Ok(NewMessage {
             event,

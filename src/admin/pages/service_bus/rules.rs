@@ -124,7 +124,7 @@ async fn put<S>(call: &Call<S>, of: &Queue, rule: Rule, (put, said): (Put, &str)
 impl RuleForm {
     /// The rule with the name of `like`, or all that is wrong with it. The values of names behind @ are not in the form:
     /// they stay as they are `shown`.
-    fn read(&self, like: &Rule, shown: &Value) -> Result<Rule, Vec<Refusal>> {
+    fn read(&self, like: &Rule, shown: &Value) -> Result<Rule, Vec<FormError>> {
         let kind = self.0.text(TYPE);
         let kept = |part: &str| {
             let parameters = &shown["properties"][part]["parameters"];
@@ -222,7 +222,7 @@ pub(crate) async fn try_rule(Query(asked): Query<RuleTrial>, call: Call<Queue>) 
 
 impl RuleTrial {
     /// The filter, and how many messages to try it on; `None` for nothing.
-    fn read(&self, rule: Option<&BusRule>) -> Result<Option<(RuleFilter, usize)>, Vec<Refusal>> {
+    fn read(&self, rule: Option<&BusRule>) -> Result<Option<(RuleFilter, usize)>, Vec<FormError>> {
         let last = match given(&self.last) {
             None => Some(TRIAL_EVENTS),
             Some(text) => number(&text)
@@ -232,14 +232,14 @@ impl RuleTrial {
         let last = last.filter(|last| (1..=TRIAL_EVENTS_MAX).contains(last));
         let last = last.ok_or_else(|| {
             let problem = format!("It must be a number from 1 to {TRIAL_EVENTS_MAX}.");
-            vec![Refusal::of("last", problem)]
+            vec![FormError::of("last", problem)]
         })?;
         let filter = match (rule, given(&self.sql)) {
             (Some(rule), _) => rule.rule.filter.clone(),
             (None, Some(sql)) => {
                 let filter = SqlFilter::parse(&sql, Parameters::new());
                 let filter = filter
-                    .map_err(|error| vec![Refusal::of("sql", sentence(&error.to_string()))])?;
+                    .map_err(|error| vec![FormError::of("sql", sentence(&error.to_string()))])?;
                 RuleFilter::Sql(filter)
             }
             (None, None) => return Ok(None),
@@ -292,8 +292,8 @@ mod tests {
             ),
             (&[(TYPE, "CorrelationFilter")], "correlationFilter"),
         ] {
-            let refused = rule(fields).expect_err(field);
-            assert!(refused[0].fits(field), "{refused:?}");
+            let rejected = rule(fields).expect_err(field);
+            assert!(rejected[0].fits(field), "{rejected:?}");
         }
         let fine = rule(&[(TYPE, "SqlFilter"), (SQL, "a > 1"), (ACTION, "SET b = 2")]);
         assert!(fine.is_ok_and(|rule| rule.action.is_some()));

@@ -105,7 +105,7 @@ impl Sheet<()> for BusTopicForm {
     const HEAD: Head = (Fields::ServiceBusTopic, "New Service Bus topic", LIST);
 
     fn begin(_: &Call) -> PageResult<Self> {
-        let defaults = parse_service_bus_topic(&json!({})).map_err(PageError::refused)?;
+        let defaults = parse_service_bus_topic(&json!({})).map_err(PageError::rejected)?;
         Ok(Self::of(&defaults))
     }
 
@@ -160,7 +160,7 @@ impl BusTopicForm {
         Self(form)
     }
 
-    fn read(&self, fixed: &Value) -> Result<ServiceBusTopic, Vec<Refusal>> {
+    fn read(&self, fixed: &Value) -> Result<ServiceBusTopic, Vec<FormError>> {
         let blank = json!({ "properties": fixed });
         Shape::of::<ServiceBusTopicRequest>().define(&self.0, blank, parse_service_bus_topic)
     }

@@ -60,7 +60,7 @@ impl Sheet<Subscription> for NewSecret {
 
     async fn save(&self, call: &Call<Subscription>) -> PageResult {
         let (topic, name) = signer(&call.of)?.names();
-        let rotation = parse_rotation(&json!(self)).map_err(|invalid| refusals(&invalid))?;
+        let rotation = parse_rotation(&json!(self)).map_err(|invalid| form_errors(&invalid))?;
         let (by, is_own) = (call.by(), rotation.secret.is_some());
         let rotated = call.broker.rotate_signing_secret(by, topic, name, rotation);
         match rotated.await {
@@ -71,7 +71,7 @@ impl Sheet<Subscription> for NewSecret {
             }
             Ok((secret, _)) => show_once(&call.visitor, &call.of, &secret),
             Err(error @ ManageError::TooManySecrets(_)) => {
-                Err(Refusal::of("gracePeriod", sentence(&error.to_string())).into())
+                Err(FormError::of("gracePeriod", sentence(&error.to_string())).into())
             }
             Err(error) => Err(error.into()),
         }

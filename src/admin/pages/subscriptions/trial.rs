@@ -27,8 +27,8 @@ part!(TrialText);
 pub(crate) async fn try_typed(call: &Call<Editing>, draft: &Draft) -> PageResult<TrialText> {
     let Editing { topic, current } = &call.of;
     let (filter, last) = (draft.filter()?, draft.form.raw("last"));
-    let refusals = |invalid: &InvalidResource| draft.refusals(invalid);
-    try_on(call, topic, current.as_deref(), &filter, last, refusals).await
+    let form_errors = |invalid: &InvalidResource| draft.form_errors(invalid);
+    try_on(call, topic, current.as_deref(), &filter, last, form_errors).await
 }
 
 /// Tries it on the `last` events by the request that the management API takes for it.
@@ -38,7 +38,7 @@ async fn try_on(
     current: Option<&EventSubscription>,
     filter: &Value,
     last: &str,
-    refusals: impl Fn(&InvalidResource) -> Vec<Refusal>,
+    form_errors: impl Fn(&InvalidResource) -> Vec<FormError>,
 ) -> PageResult<TrialText> {
     let name = &topic.topic.name;
     let mut body = json!({ "filter": filter });
@@ -53,7 +53,7 @@ async fn try_on(
         command.push_str(&format!(" --compare {name}"));
     }
     let request = filter_trial::parse(topic, body.to_string().as_bytes());
-    let request = request.map_err(|invalid| refusals(&invalid))?;
+    let request = request.map_err(|invalid| form_errors(&invalid))?;
     let tried = site.broker.try_filter(topic, &request, TRIAL_DEADLINE);
     let (findings, is_complete) = tried.await?;
     let publish = format!("{}/publish", paths::topic_page(name.as_str()));
@@ -100,7 +100,15 @@ pub(crate) struct Asked {
 pub(crate) async fn try_filter(Query(asked): Query<Asked>, call: Call<Subscription>) -> PageResult {
     let of = &call.of.subscription;
     let filter = render_filter(&of.definition.filter);
-    let tried = try_on(&call, &call.of.topic, None, &filter, &asked.last, refusals).await;
+    let tried = try_on(
+        &call,
+        &call.of.topic,
+        None,
+        &filter,
+        &asked.last,
+        form_errors,
+    )
+    .await;
     let (trial, faults) = match tried {
         Ok(trial) => (Some(trial), Vec::new()),
         Err(error) => (None, error.in_form()?),

@@ -68,7 +68,8 @@ impl Sheet<Arc<TopicEntry>> for TopicForm {
 }
 
 fn retention(topic: &TopicEntry) -> PageResult<Duration> {
-    let missing = || PageError::refused(format!("{} is no topic of a namespace", topic.topic.name));
+    let missing =
+        || PageError::rejected(format!("{} is no topic of a namespace", topic.topic.name));
     topic.topic.kind.event_retention().ok_or_else(missing)
 }
 
@@ -81,7 +82,7 @@ impl TopicForm {
         &self,
         call: &Call<S>,
         parse: impl FnOnce(&str) -> Result<TopicName, InvalidName>,
-        definition: Result<TopicKind, Vec<Refusal>>,
+        definition: Result<TopicKind, Vec<FormError>>,
     ) -> PageResult {
         let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
         let (name, definition) = named(&self.0, "a topic", parse, is_taken, definition)?;
@@ -94,12 +95,12 @@ impl TopicForm {
         call.visitor.leave(said, &topic.page()).await
     }
 
-    fn retention(&self) -> Result<TopicKind, Vec<Refusal>> {
+    fn retention(&self) -> Result<TopicKind, Vec<FormError>> {
         let blank = json!({ "properties": { "eventRetentionInDays": null } });
         Shape::of::<NamespaceTopic>().define(&self.0, blank, parse_namespace_topic)
     }
 
-    fn definition(&self) -> Result<TopicKind, Vec<Refusal>> {
+    fn definition(&self) -> Result<TopicKind, Vec<FormError>> {
         let mut blank = json!({ "location": null, "properties": {} });
         let is_mapped = self.0.text("inputSchema") == "CustomEventSchema";
         if is_mapped {
@@ -107,8 +108,8 @@ impl TopicForm {
         }
         let form = self.0.without(|name| !is_mapped && name.contains('.'));
         let defined = Shape::of::<TopicRequest>().define(&form, blank, parse_topic);
-        defined.map_err(|mut refusals| {
-            for Refusal { target, problem } in &mut refusals {
+        defined.map_err(|mut form_errors| {
+            for FormError { target, problem } in &mut form_errors {
                 if let Some(field) = target.strip_prefix(MAPPING) {
                     if !field.contains('.') {
                         *problem = "Enter a property, a default, or both.".to_owned();
@@ -116,7 +117,7 @@ impl TopicForm {
                     *target = field.to_owned();
                 }
             }
-            refusals
+            form_errors
         })
     }
 }
@@ -147,8 +148,8 @@ mod tests {
             ),
             ("CustomEventSchema", &[], "dataVersion.sourceField"),
         ] {
-            let refusals = read(schema, mapping).expect_err("it is wrong");
-            assert!(refusals[0].fits(field), "{refusals:?}");
+            let form_errors = read(schema, mapping).expect_err("it is wrong");
+            assert!(form_errors[0].fits(field), "{form_errors:?}");
         }
     }
 
@@ -159,8 +160,8 @@ mod tests {
         assert_eq!(retention("7"), Ok(Some(7)));
         assert_eq!(retention(""), Ok(Some(1)));
         for wrong in ["0", "8", "1.5", "long"] {
-            let refusal = read(wrong).expect_err(wrong);
-            assert_eq!(refusal[0].target, "eventRetentionInDays");
+            let form_error = read(wrong).expect_err(wrong);
+            assert_eq!(form_error[0].target, "eventRetentionInDays");
         }
     }
 }

@@ -53,19 +53,19 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
 }
 
 impl TokenForm {
-    fn read(&self, now: Timestamp) -> Result<(KeyName, Timestamp), Refusal> {
+    fn read(&self, now: Timestamp) -> Result<(KeyName, Timestamp), FormError> {
         let key = keys::named(self.key.trim());
-        let key = key.map_err(|_| Refusal::of("key", "It must be key1 or key2."))?;
-        let refuse = |problem: &str| Err(Refusal::of("endsAt", problem));
+        let key = key.map_err(|_| FormError::of("key", "It must be key1 or key2."))?;
+        let reject = |problem: &str| Err(FormError::of("endsAt", problem));
         if !["", OTHER].contains(&self.valid_for.as_str()) {
             let span = wire::duration::parse(&self.valid_for);
-            let span = span.map_err(|_| Refusal::of("validFor", "Choose one of these times."))?;
+            let span = span.map_err(|_| FormError::of("validFor", "Choose one of these times."))?;
             return Ok((key, now + span));
         }
         match moment(&self.ends_at) {
             Some(at) if at > now => Ok((key, at)),
-            Some(_) => refuse("Choose a time in the future."),
-            None => refuse("Enter a date and a time, such as 2026-11-21T06:40."),
+            Some(_) => reject("Choose a time in the future."),
+            None => reject("Enter a date and a time, such as 2026-11-21T06:40."),
         }
     }
 }

@@ -148,7 +148,7 @@ fn what_speaks_another_protocol_hears_ours() {
 }
 
 #[test]
-fn refused_links_have_no_ends_and_a_reason() {
+fn rejected_links_have_no_ends_and_a_reason() {
     for role in [Role::Sender, Role::Receiver] {
         let mut peer = Peer::begun();
         peer.send(&Performative::Attach(Box::new(attach(4, role))));

@@ -850,7 +850,7 @@ async fn messages_are_handed_out_while_others_are_being_settled() {
     assert_eq!(client.state.settled.lock().unwrap().len(), 2);
 }
 
-async fn refusal(client: &mut Client, handle: u32, role: Role) -> Option<String> {
+async fn rejection(client: &mut Client, handle: u32, role: Role) -> Option<String> {
     client.attach(handle, role).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     let Some(Performative::Detach(detached)) = client.next().await else {
@@ -861,18 +861,18 @@ async fn refusal(client: &mut Client, handle: u32, role: Role) -> Option<String>
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_token_allows_is_refused() {
+async fn what_no_token_allows_is_rejected() {
     let mut client = Client::connected(1 << 20).await;
     for role in [Role::Sender, Role::Receiver] {
-        let refused = refusal(&mut client, 0, role).await;
-        assert_eq!(refused.as_deref(), Some(UNAUTHORIZED_ACCESS));
+        let rejected = rejection(&mut client, 0, role).await;
+        assert_eq!(rejected.as_deref(), Some(UNAUTHORIZED_ACCESS));
     }
     let later = NOW + Duration::from_secs(60);
     assert_eq!(client.show_token("unknown", later).await, 401);
     assert_eq!(client.show_token("all", NOW).await, 401, "it has expired");
     assert_eq!(client.show_token("listen", later).await, 202);
-    let refused = refusal(&mut client, 0, Role::Sender).await;
-    assert_eq!(refused.as_deref(), Some(UNAUTHORIZED_ACCESS));
+    let rejected = rejection(&mut client, 0, Role::Sender).await;
+    assert_eq!(rejected.as_deref(), Some(UNAUTHORIZED_ACCESS));
     client.attach(1, Role::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     // The link lasts as long as the token.
@@ -912,8 +912,8 @@ async fn a_connection_ends_with_the_key_that_opened_it() {
     client.access.send_modify(|version| *version += 1);
     assert!(client.is_quiet().await, "something else has changed");
     client.state.is_revoked.store(true, Ordering::Relaxed);
-    let refused = refusal(&mut client, 2, Role::Receiver).await;
-    assert_eq!(refused.as_deref(), Some(UNAUTHORIZED_ACCESS));
+    let rejected = rejection(&mut client, 2, Role::Receiver).await;
+    assert_eq!(rejected.as_deref(), Some(UNAUTHORIZED_ACCESS));
     client.access.send_modify(|version| *version += 1);
     let Some(Performative::Close(Some(error))) = client.next().await else {
         panic!("a close");
@@ -1090,17 +1090,17 @@ async fn requests_are_answered_where_their_answers_are_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn links_for_tokens_are_few() {
     let mut client = Client::authorized("all").await;
-    let mut refused = Vec::new();
+    let mut rejected = Vec::new();
     for handle in 0..9 {
         client.attach_at(handle, Role::Sender, "$cbs").await;
         assert!(matches!(client.next().await, Some(Performative::Attach(_))));
         match client.next().await {
             Some(Performative::Flow(_)) => {}
-            answer => refused.push((handle, answer)),
+            answer => rejected.push((handle, answer)),
         }
     }
-    let [(8, Some(Performative::Detach(detached)))] = &refused[..] else {
-        panic!("{refused:?}");
+    let [(8, Some(Performative::Detach(detached)))] = &rejected[..] else {
+        panic!("{rejected:?}");
     };
     let condition = detached
         .error

@@ -265,7 +265,7 @@ fn maps_are_merged_by_name() {
 }
 
 #[test]
-fn what_is_no_message_is_refused() {
+fn what_is_no_message_is_rejected() {
     for bytes in [
         "41",
         "00 53 70",

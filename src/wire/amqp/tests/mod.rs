@@ -126,7 +126,7 @@ fn longer_encodings_are_read_too() {
 }
 
 #[test]
-fn what_is_no_value_is_refused() {
+fn what_is_no_value_is_rejected() {
     for (bytes, error) in [
         ("", DecodeError::Truncated),
         ("70 0000", DecodeError::Truncated),
@@ -421,7 +421,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_frame_is_refused() {
+fn what_is_no_frame_is_rejected() {
     for (bytes, error) in [
         (
             "00000201 02 00 0000",

@@ -20,7 +20,7 @@
 //! - `x-noun`: what the elements of a list are called
 //! - `x-null`: set by [`take_out_null`]: the value may be `null`
 //! - `x-prefix`: what every problem of the property begins with
-//! - `x-refused`: names of properties that are rejected, and why
+//! - `x-rejected`: names of properties that are rejected, and why
 //! - `x-unsupported`: Azure's other words
 
 mod names;
@@ -582,7 +582,7 @@ mod tests {
                     "x-rule" => drop(rules::rule(name)),
                     "x-answered" | "x-closed" | "x-decimals" | "x-expected" | "x-formerly"
                     | "x-hint" | "x-inert" | "x-keepsQuery" | "x-kept" | "x-key" | "x-maxBytes"
-                    | "x-noun" | "x-null" | "x-prefix" | "x-refused" | "x-unsupported" => {}
+                    | "x-noun" | "x-null" | "x-prefix" | "x-rejected" | "x-unsupported" => {}
                     other => assert!(!other.starts_with("x-"), "there is no keyword {other}"),
                 }
                 check_keywords(value);

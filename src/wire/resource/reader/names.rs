@@ -12,7 +12,7 @@ pub(super) struct Known<'s> {
     pub(super) required: BTreeSet<&'s str>,
     /// The property that says which kind of object it is.
     pub(super) tag: Option<&'s str>,
-    refused: Option<&'s Map<String, Value>>,
+    rejected: Option<&'s Map<String, Value>>,
     /// Whether other names are rejected instead of passed over.
     is_closed: bool,
 }
@@ -28,7 +28,7 @@ impl<'s> Known<'s> {
             properties: parts().flat_map(properties_of).collect(),
             required: required.filter_map(Value::as_str).collect(),
             tag: kinds.first().and_then(|_| tag_of(branches_of(schema))),
-            refused: parts().find_map(|part| part["x-refused"].as_object()),
+            rejected: parts().find_map(|part| part["x-rejected"].as_object()),
             is_closed: parts()
                 .any(|part| part["additionalProperties"] == false || part["x-closed"] == true),
         }
@@ -52,8 +52,8 @@ impl<'s> Known<'s> {
         if self.is_closed && value.is_null() {
             return None;
         }
-        let refused = self.refused.into_iter().flatten();
-        if let Some((_, problem)) = refused
+        let rejected = self.rejected.into_iter().flatten();
+        if let Some((_, problem)) = rejected
             .clone()
             .find(|(name, _)| name.eq_ignore_ascii_case(written))
         {
@@ -66,8 +66,11 @@ impl<'s> Known<'s> {
             let place = super::join(path, INNER);
             return Some(format!("it belongs into {place:?}, one level deeper"));
         }
-        let refused = refused.map(|(name, _)| name.as_str());
-        if let Some(meant) = self.meant_by(written).or_else(|| nearest(written, refused)) {
+        let rejected = rejected.map(|(name, _)| name.as_str());
+        if let Some(meant) = self
+            .meant_by(written)
+            .or_else(|| nearest(written, rejected))
+        {
             return Some(format!(
                 "there is no such property; it is probably meant to be {meant:?}"
             ));

@@ -55,7 +55,7 @@ fn kinds_of_authentication_are_read_and_shown_without_their_secrets() {
     ";
     each_line(table, |fields, expected| {
         let expected = match expected.strip_prefix("! ") {
-            Some(refused) => format!("! authentication.{refused}").replace(".: ", ": "),
+            Some(rejected) => format!("! authentication.{rejected}").replace(".: ", ": "),
             None => format!("/authentication{expected}"),
         };
         check_webhook(&authentication(fields), &expected);
@@ -255,8 +255,8 @@ fn secrets_that_are_not_given_again_are_kept_with_what_they_belong_to() {
         assert_eq!(certificate.key.reveal(), key());
     }
     let other = json!({"clientCertificate": {"certificate": identity().0}});
-    for refused in changed(&other) {
-        let target = refused
+    for rejected in changed(&other) {
+        let target = rejected
             .expect_err("the key is another")
             .first()
             .path

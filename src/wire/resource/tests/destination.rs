@@ -203,7 +203,7 @@ fn headers_are_read_and_shown() {
 }
 
 #[test]
-fn impossible_headers_are_refused() {
+fn impossible_headers_are_rejected() {
     let table = "
         X Y                   a     => name: is not the name of a header
         X:                    a     => name: is not the name of a header

@@ -56,7 +56,7 @@ fn each_line(table: &str, check: impl Fn(&str, &str)) {
 /// `expected` seen from the document instead of from the object at `path`.
 fn inside(path: &str, expected: &str) -> String {
     match expected.strip_prefix("! ") {
-        Some(refused) => format!("! {path}.{refused}"),
+        Some(rejected) => format!("! {path}.{rejected}"),
         None => format!("/{}{expected}", path.replace('.', "/")),
     }
 }

@@ -54,7 +54,7 @@ fn envelopes_are_shown() {
 }
 
 #[test]
-fn bodies_of_the_wrong_shape_are_refused() {
+fn bodies_of_the_wrong_shape_are_rejected() {
     let table = "
         null                 => ! : the body must be an object, but it is null
         []                   => ! : a list
@@ -130,7 +130,7 @@ fn properties_are_read_and_shown() {
         {'disableOnGone': true}    => /disableOnGone = true
         {'disableOnGone': 1}       => ! disableOnGone: it must be true or false
 
-        # Slips are refused, later names and those for answers passed over.
+        # Slips are rejected, later names and those for answers passed over.
         {'label': []}                                   => ! label: \"labels\"
         {'retryPolcy': {}}                              => ! retryPolcy: \"retryPolicy\"
         {'region': 'x'}                                 => /region = null
@@ -248,7 +248,7 @@ fn dead_letter_destinations_are_read_and_shown() {
         {'endpointType': 'StorageBlob', 'propertis': {}}         => ! deadLetterDestination.propertis: \"properties\"
     ";
     each_line(table, check_dead_letter);
-    let refused =
+    let rejected =
         "! deadLetterDestination.properties.blobContainerName: is not the name of a container";
     for (container, expected) in [
         (
@@ -267,12 +267,12 @@ fn dead_letter_destinations_are_read_and_shown() {
             "",
             "! deadLetterDestination.properties.blobContainerName: it is empty",
         ),
-        ("ab", refused),
-        (&"x".repeat(64), refused),
-        ("../dead", refused),
-        ("Dead", refused),
-        ("-dead", refused),
-        ("dead-", refused),
+        ("ab", rejected),
+        (&"x".repeat(64), rejected),
+        ("../dead", rejected),
+        ("Dead", rejected),
+        ("-dead", rejected),
+        ("dead-", rejected),
     ] {
         let kept = format!("{{'resourceId': '/local/store', 'blobContainerName': '{container}'}}");
         let destination = format!("{{'endpointType': 'storageblob', 'properties': {kept}}}");

@@ -48,7 +48,7 @@ pub(crate) fn read(form: &Form) -> Result<Option<Value>, String> {
 }
 
 /// What is wrong at the path `inside` the list is said in its row, or with the path before it at the JSON.
-pub(crate) fn place(form: &Form, inside: &str, problem: &str) -> Refusal {
+pub(crate) fn place(form: &Form, inside: &str, problem: &str) -> FormError {
     // What marks code in other places stands as it is in a page.
     let is_empty = form.filled(&format!("{ADVANCED}{inside}")).is_none();
     let problem = match (form.has(ADVANCED), inside.rsplit('.').next()) {
@@ -57,17 +57,17 @@ pub(crate) fn place(form: &Form, inside: &str, problem: &str) -> Refusal {
         _ => problem.replace('`', ""),
     };
     match form.has(ADVANCED) {
-        true => Refusal::of(ADVANCED, format!("{ADVANCED}{inside}: {problem}")),
+        true => FormError::of(ADVANCED, format!("{ADVANCED}{inside}: {problem}")),
         // Rows have one field for both.
         false => match inside.strip_suffix(".value") {
-            Some(row) => Refusal::of(&format!("{ADVANCED}{row}.{VALUES}"), problem),
-            None => Refusal::of(&format!("{ADVANCED}{inside}"), problem),
+            Some(row) => FormError::of(&format!("{ADVANCED}{row}.{VALUES}"), problem),
+            None => FormError::of(&format!("{ADVANCED}{inside}"), problem),
         },
     }
 }
 
 /// Does what a button of the rows says; `None` if there is no such button.
-pub(crate) fn press(button: &str, form: &mut Form) -> Option<Result<(), Refusal>> {
+pub(crate) fn press(button: &str, form: &mut Form) -> Option<Result<(), FormError>> {
     match button {
         "to-json" => {
             let json = format!("{:#}", json!(rows(form)));
@@ -82,8 +82,8 @@ pub(crate) fn press(button: &str, form: &mut Form) -> Option<Result<(), Refusal>
     Some(Ok(()))
 }
 
-fn to_rows(form: &mut Form) -> Result<(), Refusal> {
-    let given = read(form).map_err(|problem| Refusal::of(ADVANCED, problem))?;
+fn to_rows(form: &mut Form) -> Result<(), FormError> {
+    let given = read(form).map_err(|problem| FormError::of(ADVANCED, problem))?;
     let parsed = parse_filter(Dialect::Basic, &json!({ ADVANCED: given })).map_err(|invalid| {
         let fault = invalid.first();
         let inside = fault.path.strip_prefix(ADVANCED).unwrap_or_default();
@@ -97,7 +97,7 @@ fn to_rows(form: &mut Form) -> Result<(), Refusal> {
     form.set(ADVANCED, typed);
     let problem =
         "Rows cannot say this: a value is empty, has a line break, or white space at an end.";
-    Err(Refusal::of(ADVANCED, problem))
+    Err(FormError::of(ADVANCED, problem))
 }
 
 fn clear(form: &mut Form) {
@@ -144,7 +144,7 @@ fn clause(form: &Form, index: usize) -> Value {
     clause
 }
 
-/// A number, `true` or `false`; anything else stays a text, to be refused as what it is.
+/// A number, `true` or `false`; anything else stays a text, to be rejected as what it is.
 fn scalar(line: &str) -> Value {
     match serde_json::from_str(line) {
         Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
@@ -226,8 +226,8 @@ mod tests {
             );
             assert_eq!(document(&form), clauses);
             let typed = form.raw(ADVANCED).to_owned();
-            let refusal = press("to-rows", &mut form).expect("a button");
-            assert_eq!(refusal.expect_err("no rows").target, ADVANCED);
+            let form_error = press("to-rows", &mut form).expect("a button");
+            assert_eq!(form_error.expect_err("no rows").target, ADVANCED);
             assert_eq!(form.raw(ADVANCED), typed);
         }
     }
@@ -270,13 +270,16 @@ mod tests {
                 .path
                 .strip_prefix(ADVANCED)
                 .expect("in the list");
-            let refusal = place(&form, inside, "no");
-            let fits = refusal.fits(&name(1, fault));
-            assert!(fits, "{operator} {key} {values}: {refusal:?}");
+            let form_error = place(&form, inside, "no");
+            let fits = form_error.fits(&name(1, fault));
+            assert!(fits, "{operator} {key} {values}: {form_error:?}");
         }
         let mut form = Form::default();
         form.set(ADVANCED, "[{}]");
-        let refusal = place(&form, "[0].key", "no");
-        assert_eq!(refusal, Refusal::of(ADVANCED, "advancedFilters[0].key: no"));
+        let form_error = place(&form, "[0].key", "no");
+        assert_eq!(
+            form_error,
+            FormError::of(ADVANCED, "advancedFilters[0].key: no")
+        );
     }
 }

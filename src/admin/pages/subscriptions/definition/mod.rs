@@ -257,8 +257,8 @@ impl Draft {
         }
     }
 
-    pub(crate) fn with_faults(self, refusals: Vec<Refusal>) -> Self {
-        let faults = Faults::new(refusals);
+    pub(crate) fn with_faults(self, form_errors: Vec<FormError>) -> Self {
+        let faults = Faults::new(form_errors);
         Self { faults, ..self }
     }
 
@@ -267,7 +267,7 @@ impl Draft {
         &self,
         current: Option<&SubscriptionDefinition>,
         context: &SubscriptionContext<'_>,
-    ) -> Result<SubscriptionDefinition, Vec<Refusal>> {
+    ) -> Result<SubscriptionDefinition, Vec<FormError>> {
         let (properties, unread) = self.document();
         let body = match (current, self.kind) {
             (Some(_), Kind::Custom) => properties,
@@ -277,7 +277,7 @@ impl Draft {
             None => resource::parse_subscription(&body, context),
             Some(current) => resource::patch_subscription(current, &body, context),
         };
-        let parsed = parsed.map_err(|invalid| self.refusals(&invalid));
+        let parsed = parsed.map_err(|invalid| self.form_errors(&invalid));
         let mut definition = all_of(unread, parsed)?;
         // In a document, leaving the destination out means one thing in a new subscription and another in a change.
         match self.form.text(DEAD_LETTERS) {
@@ -289,7 +289,7 @@ impl Draft {
     }
 
     /// The filter, as the document of a subscription has it.
-    pub(crate) fn filter(&self) -> Result<Value, Refusal> {
+    pub(crate) fn filter(&self) -> Result<Value, FormError> {
         let (mut document, unread) = self.document();
         let mut unread = unread.into_iter();
         if let Some(unread) = unread.find(|each| each.target == CLAUSES.list) {
@@ -300,7 +300,7 @@ impl Draft {
     }
 
     /// The `properties` of the document that it stands for, and what of the form cannot be read.
-    fn document(&self) -> (Value, Vec<Refusal>) {
+    fn document(&self) -> (Value, Vec<FormError>) {
         let (mut form, shape) = (self.form.clone(), self.kind.shape());
         let mut document = self.kind.blank();
         // What a form leaves empty is to be as by default, and not as it was.
@@ -333,13 +333,13 @@ impl Draft {
         match clauses::read(&form) {
             Ok(None) => {}
             Ok(Some(advanced)) => *slot(&mut document, self.kind.filter().1) = advanced,
-            Err(problem) => unread.push(Refusal::of(CLAUSES.list, problem)),
+            Err(problem) => unread.push(FormError::of(CLAUSES.list, problem)),
         }
         (document, unread)
     }
 
     /// All that the API has against the document.
-    pub(crate) fn refusals(&self, invalid: &InvalidResource) -> Vec<Refusal> {
+    pub(crate) fn form_errors(&self, invalid: &InvalidResource) -> Vec<FormError> {
         let (filter, advanced) = self.kind.filter();
         let faults = invalid.faults.iter().map(|fault| {
             let path = fault.path.as_str();
@@ -353,7 +353,7 @@ impl Draft {
             let problem = fault.problem.strip_prefix(resource::INVALID_URL);
             let problem = said(problem.unwrap_or(&fault.problem));
             match path.strip_prefix(advanced) {
-                None => Refusal::of(&path, problem),
+                None => FormError::of(&path, problem),
                 Some(inside) => clauses::place(&self.form, inside, &problem),
             }
         });

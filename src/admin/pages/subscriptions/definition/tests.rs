@@ -35,20 +35,20 @@ fn form(fields: Fields<'_>) -> Form {
     )
 }
 
-fn define(fields: Fields<'_>) -> Result<SubscriptionDefinition, Vec<Refusal>> {
+fn define(fields: Fields<'_>) -> Result<SubscriptionDefinition, Vec<FormError>> {
     draft(form(fields)).define(None, &CONTEXT)
 }
 
 fn change(
     current: &SubscriptionDefinition,
     fields: Fields<'_>,
-) -> Result<SubscriptionDefinition, Vec<Refusal>> {
+) -> Result<SubscriptionDefinition, Vec<FormError>> {
     draft(Form::of_pairs(fields.iter())).define(Some(current), &CONTEXT)
 }
 
 /// The fields at fault.
-fn at_fault(fields: Fields<'_>, refusals: &[Refusal]) -> Vec<String> {
-    let draft = draft(form(fields)).with_faults(refusals.to_vec());
+fn at_fault(fields: Fields<'_>, form_errors: &[FormError]) -> Vec<String> {
+    let draft = draft(form(fields)).with_faults(form_errors.to_vec());
     let template = include_str!("../../../../../templates/subscription_fields.html");
     let names = template.split("(form, \"").skip(1);
     let names = names.filter_map(|rest| rest.split('"').next());
@@ -85,8 +85,8 @@ fn a_queue_takes_the_place_of_a_webhook_and_back() {
     let webhook = change(&queue, &[(KIND, "WebHook"), (URL, "https://h/")]).expect("a definition");
     assert!(webhook.destination.endpoint_url().is_some());
     let fields = [(KIND, "ServiceBusTopic"), (ID, "a b")];
-    let refusals = define(&fields).expect_err("a fault");
-    assert_eq!(at_fault(&fields, &refusals), [ID]);
+    let form_errors = define(&fields).expect_err("a fault");
+    assert_eq!(at_fault(&fields, &form_errors), [ID]);
 }
 
 #[test]
@@ -247,11 +247,11 @@ fn what_is_wrong_is_told_by_its_field() {
             "storage.accountKey",
         ),
     ] {
-        let refusals = define(&fields).expect_err(at);
+        let form_errors = define(&fields).expect_err(at);
         assert_eq!(
-            at_fault(&fields, &refusals),
+            at_fault(&fields, &form_errors),
             [at],
-            "{fields:?} {refusals:?}"
+            "{fields:?} {form_errors:?}"
         );
     }
     let fields = [
@@ -259,8 +259,8 @@ fn what_is_wrong_is_told_by_its_field() {
         ("schedule", "10"),
         ("advancedFilters", "{"),
     ];
-    let refusals = define(&fields).expect_err("three faults");
-    assert_eq!(at_fault(&fields, &refusals).len(), 3, "{refusals:?}");
+    let form_errors = define(&fields).expect_err("three faults");
+    assert_eq!(at_fault(&fields, &form_errors).len(), 3, "{form_errors:?}");
 }
 
 #[test]
@@ -337,8 +337,8 @@ fn each_kind_of_authentication_is_read_and_keeps_its_secret() {
         assert_eq!(credentials(&second), credentials(&first));
         let third = change(&first, &[]).expect("a definition");
         assert_eq!(credentials(&third).authentication, None);
-        let refusals = define(fields).expect_err("no secret");
-        assert_eq!(at_fault(fields, &refusals), [secret.0]);
+        let form_errors = define(fields).expect_err("no secret");
+        assert_eq!(at_fault(fields, &form_errors), [secret.0]);
     }
 }
 
@@ -380,9 +380,9 @@ fn headers_of_both_kinds_come_back_and_a_secret_stays() {
     );
     assert_eq!(values(&change(&first, &[]).expect("a definition")), []);
     let shown = [name("X-Key"), fields[0]];
-    let refusals = change(&first, &shown).expect_err("no value");
+    let form_errors = change(&first, &shown).expect_err("no value");
     assert_eq!(
-        at_fault(&shown, &refusals),
+        at_fault(&shown, &form_errors),
         ["deliveryAttributeMappings[0].properties.value"]
     );
 }
@@ -438,9 +438,9 @@ fn a_secret_of_storage_stays_as_long_as_its_account_does() {
     assert_eq!(secret_access_key, &Secret::new("hush"));
     let second = change(&first, &s3("id")).expect("a definition");
     assert_eq!(storage(&second), storage(&first));
-    let refusals = change(&first, &s3("other")).expect_err("no secret");
+    let form_errors = change(&first, &s3("other")).expect_err("no secret");
     assert_eq!(
-        at_fault(&s3("other"), &refusals),
+        at_fault(&s3("other"), &form_errors),
         ["storage.secretAccessKey"]
     );
 

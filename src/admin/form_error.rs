@@ -4,14 +4,14 @@ use crate::admin::outside::*;
 use crate::admin::widgets::print::sentence;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct FormError {
     /// The name of the field at fault, or the path of a property that the field is a part of; empty
     /// for the form as a whole.
     pub(crate) target: String,
     pub(crate) problem: String,
 }
 
-impl Refusal {
+impl FormError {
     pub(crate) fn of(target: &str, problem: impl Into<String>) -> Self {
         let (target, problem) = (target.to_owned(), problem.into());
         Self { target, problem }
@@ -36,21 +36,21 @@ fn lies_in(inner: &str, outer: &str) -> bool {
 
 /// What was parsed, or what could not be read with all that is wrong with the rest.
 pub(crate) fn all_of<T>(
-    unread: Vec<Refusal>,
-    parsed: Result<T, Vec<Refusal>>,
-) -> Result<T, Vec<Refusal>> {
+    unread: Vec<FormError>,
+    parsed: Result<T, Vec<FormError>>,
+) -> Result<T, Vec<FormError>> {
     match parsed {
         Ok(parsed) if unread.is_empty() => Ok(parsed),
         Ok(_) => Err(unread),
-        Err(refusals) => Err([unread, refusals].concat()),
+        Err(form_errors) => Err([unread, form_errors].concat()),
     }
 }
 
 /// All that the management API has against a document.
-pub(crate) fn refusals(invalid: &InvalidResource) -> Vec<Refusal> {
+pub(crate) fn form_errors(invalid: &InvalidResource) -> Vec<FormError> {
     let faults = invalid.faults.iter();
-    let refusal = |Fault { path, problem }: &Fault| Refusal::of(path, said(problem));
-    faults.map(refusal).collect()
+    let form_error = |Fault { path, problem }: &Fault| FormError::of(path, said(problem));
+    faults.map(form_error).collect()
 }
 
 /// Who sees the field need not be told that it is missing.
@@ -62,13 +62,13 @@ pub(crate) fn said(problem: &str) -> String {
 }
 
 /// The same where fields are called by the last of the names of properties.
-pub(crate) fn of_fields(invalid: &InvalidResource) -> Vec<Refusal> {
-    let mut refusals = refusals(invalid);
-    for Refusal { target, .. } in &mut refusals {
+pub(crate) fn of_fields(invalid: &InvalidResource) -> Vec<FormError> {
+    let mut form_errors = form_errors(invalid);
+    for FormError { target, .. } in &mut form_errors {
         let field = target.strip_prefix("properties.");
         if let Some(field) = field.or_else(|| target.strip_prefix("sku.")) {
             *target = field.to_owned();
         }
     }
-    refusals
+    form_errors
 }

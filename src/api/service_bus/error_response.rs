@@ -1,4 +1,4 @@
-//! Refusals, as clients of Service Bus read them over HTTP.
+//! Rejections, as clients of Service Bus read them over HTTP.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,12 +13,12 @@ use crate::model::limits::RETRY_AFTER_BUSY_S;
 use crate::wire::service_bus::error_body;
 
 /// What is answered instead.
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     pub(super) status: StatusCode,
     pub(super) detail: String,
 }
 
-impl Refusal {
+impl ErrorResponse {
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         Self { status, detail }
@@ -70,7 +70,7 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let body = error_body(self.status.as_u16(), &self.detail);
         let kind = (header::CONTENT_TYPE, "application/xml; charset=utf-8");
@@ -87,7 +87,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-impl From<AccessDenied> for Refusal {
+impl From<AccessDenied> for ErrorResponse {
     fn from(denied: AccessDenied) -> Self {
         let status = match denied {
             AccessDenied::TooManyGuesses(_) => StatusCode::TOO_MANY_REQUESTS,
@@ -105,13 +105,13 @@ impl From<AccessDenied> for Refusal {
     }
 }
 
-impl From<ApiError> for Refusal {
+impl From<ApiError> for ErrorResponse {
     fn from(error: ApiError) -> Self {
         Self::new(error.status, error.explanation)
     }
 }
 
-impl From<MessagingError> for Refusal {
+impl From<MessagingError> for ErrorResponse {
     fn from(error: MessagingError) -> Self {
         let status = match (error.kind(), &error) {
             (_, MessagingError::TooManyWaiting) => StatusCode::TOO_MANY_REQUESTS,
@@ -145,9 +145,13 @@ mod tests {
     #[test]
     fn every_error_has_its_status() {
         let statuses = one_of_each().into_iter().map(|error| {
-            let refusal = Refusal::from(error.clone());
-            assert!(refusal.detail.ends_with('.'), "{}", refusal.detail);
-            let status = refusal.status.as_u16();
+            let error_response = ErrorResponse::from(error.clone());
+            assert!(
+                error_response.detail.ends_with('.'),
+                "{}",
+                error_response.detail
+            );
+            let status = error_response.status.as_u16();
             assert_eq!(ApiError::from(error).status.as_u16(), status);
             status
         });
