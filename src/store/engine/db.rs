@@ -1,8 +1,8 @@
 //! One writer, many readers.
 //!
 //! Changes run on one thread, those for the same in the order of arrival. Changes that wait at the same time share one
-//! transaction and so one fsync; their callers get their results after it. A change that fails is rolled back
-//! alone. Each read sees one snapshot and never waits for the writer.
+//! transaction and so one fsync; their callers get their results after it. A group of nothing but locks is written
+//! without one: see [`Durability`]. A change that fails is rolled back alone. Each read sees one snapshot and never waits for the writer.
 //!
 //! After some errors the file cannot be written or trusted any more, whether they come from a change, a
 //! commit or a read. They end the process, see [`FatalHandler`]; callers need not check for them.
@@ -10,7 +10,7 @@
 //! A change does no I/O of its own and hashes no payloads: it only writes what was prepared before, because
 //! all others wait behind it.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -34,7 +34,7 @@ use crate::store::engine::checkpoints::Checkpointer;
 use crate::store::engine::checksum;
 use crate::store::engine::fatal::{FatalHandler, OnFatal, ReportPanic};
 use crate::store::engine::inline::InlineDatabase;
-use crate::store::engine::queue::{self, Lane, Whose, queue};
+use crate::store::engine::queue::{self, Durability, Lane, Whose, queue};
 use crate::store::engine::reserve::Reserve;
 use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
@@ -140,6 +140,8 @@ pub(super) struct WriterConnection {
     write_times: Arc<WriteTimes>,
     /// Whether another program holds the lock on the file.
     locked_out: Arc<AtomicBool>,
+    /// What its commits survive at the moment.
+    durability: Cell<Durability>,
 }
 
 /// The connection that writes, as changes use it: within a group, which commits or undoes all of them.
@@ -498,7 +500,10 @@ impl Db {
             Backend::Threads { changes, .. } => changes.send(self.lane, change).await,
             Backend::Inline(database) => {
                 database.pause().await;
-                let ended = commit_group(&database.writer_connection(), change, |_| None);
+                let ended = {
+                    let writer = database.writer_connection();
+                    commit_group(&writer, Durability::Flushed, change, |_| None)
+                };
                 ended.tell();
                 self.commits.send_replace(());
                 database.pause().await;
@@ -587,6 +592,7 @@ impl WriterConnection {
             },
             write_times: Arc::default(),
             locked_out: Arc::default(),
+            durability: Cell::new(Durability::Flushed), // as in `PRAGMAS`
         };
         writer_connection.load(since);
         writer_connection
@@ -597,6 +603,20 @@ impl WriterConnection {
         self.tx.ids.forget();
         self.tx.marks().load(&self.tx, since);
         self.tx.queue_sums.load(&self.tx);
+    }
+
+    /// Makes the next commits survive that much. SQLite allows it only between transactions.
+    fn set_durability(&self, durability: Durability) -> Result<(), StoreError> {
+        if self.durability.get() == durability {
+            return Ok(());
+        }
+        self.tx.connection.execute_batch(match durability {
+            // Of the log alone: checkpoints flush both files, and a log that starts over has its header flushed.
+            Durability::Written => "PRAGMA synchronous = NORMAL;",
+            Durability::Flushed => "PRAGMA synchronous = FULL;",
+        })?;
+        self.durability.set(durability);
+        Ok(())
     }
 
     pub(in crate::store) fn queue_sums(&self) -> &QueueSums {
@@ -628,10 +648,9 @@ struct Writer {
 impl Writer {
     fn run(mut self, waiting: &queue::Receiver<Change>) {
         let _panics_too = ReportPanic(Arc::clone(&self.fatal_handler));
-        while let Some(first) = waiting.wait() {
-            let group = commit_group(&self.writer_connection, first, |settlements_first| {
-                waiting.next(settlements_first)
-            });
+        while let Some((first, durability)) = waiting.wait() {
+            let next = |settlements_first| waiting.next(settlements_first, durability);
+            let group = commit_group(&self.writer_connection, durability, first, next);
             let failure = group.outcome.clone().err();
             self.answers.give(group);
             if let Some(error) = failure {
@@ -690,11 +709,15 @@ impl Writer {
 /// Runs a group of changes and commits it. Those who sent them are still to be told.
 fn commit_group(
     writer: &WriterConnection,
+    durability: Durability,
     first: Change,
     next: impl FnMut(bool) -> Option<Change>,
 ) -> Ended {
     let mut replies = Vec::new();
-    let outcome = run_group(writer, first, next, &mut replies).map_err(StoreError::of_change);
+    let outcome = writer
+        .set_durability(durability)
+        .and_then(|()| run_group(writer, first, next, &mut replies))
+        .map_err(StoreError::of_change);
     Ended { replies, outcome }
 }
 

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use futures_util::future::join_all;
 use futures_util::poll;
 
@@ -44,6 +46,68 @@ async fn the_lock_of_another_program_is_waited_for_and_told() {
     other.execute_batch("ROLLBACK").expect("its end");
     assert_eq!(waiting.await.expect("no panic"), Ok(1));
     assert_eq!(nothing().await, Ok(()));
+}
+
+/// Inserts a row as a lock is written, and returns SQLite's level of `synchronous` meanwhile.
+async fn insert_as_lock(db: &Db, n: i64) -> i64 {
+    let change = move |tx: &WriteTx| {
+        tx.run("INSERT INTO t VALUES (?1)", [n])?;
+        let level = tx.query_row("PRAGMA synchronous", [], |row| row.get(0));
+        Ok::<i64, StoreError>(level?)
+    };
+    let level = db.in_lane(Lane::Lock(Whose::AnyQueue)).write(change).await;
+    level.expect("a lock")
+}
+
+#[tokio::test]
+async fn locks_alone_are_written_without_a_flush() {
+    const NORMAL: i64 = 1;
+    const FULL: i64 = 2;
+    let (_dir, db) = threaded();
+    assert_eq!(insert_as_lock(&db, 1).await, NORMAL);
+    let level = db.write(|tx| {
+        let level = tx.query_row("PRAGMA synchronous", [], |row| row.get(0));
+        Ok::<i64, StoreError>(level?)
+    });
+    assert_eq!(level.await, Ok(FULL));
+    assert_eq!(insert_as_lock(&db, 2).await, NORMAL);
+    assert_eq!(rows(&db).await, [1, 2]);
+}
+
+/// A power loss leaves the log at least up to the last flush, with any sectors behind it.
+#[tokio::test]
+async fn a_power_loss_forgets_at_most_locks() {
+    const SECTOR: usize = 4_096;
+    let (dir, db) = threaded();
+    let file = dir.path().join("test.db");
+    insert(&db, 1).await.expect("room");
+    let flushed = db.log_bytes() as usize;
+    insert_as_lock(&db, 2).await;
+    insert_as_lock(&db, 3).await;
+    let log = std::fs::read(log_of(&file)).expect("a log");
+    assert!(log.len() > flushed + 2 * SECTOR, "locks are in the log");
+    let image = tempfile::tempdir().expect("a folder");
+    let copy = image.path().join("test.db");
+    let mut seen = HashSet::new();
+    for sector in (flushed..log.len()).step_by(SECTOR) {
+        let end = log.len().min(sector + SECTOR);
+        let mut one_lost = log.clone();
+        one_lost[sector..end].fill(0);
+        for left in [&log[..sector], &one_lost] {
+            drop(std::fs::remove_file(image.path().join("test.db-shm")));
+            std::fs::copy(&file, &copy).expect("a copy");
+            std::fs::write(log_of(&copy), left).expect("a copy");
+            let reader = open_reader(&copy).expect("a database");
+            let found = reader.all("SELECT n FROM t ORDER BY n", [], |row| Ok(row.get(0)?));
+            let found: Vec<i64> = found.expect("rows");
+            assert!(
+                [&[1][..], &[1, 2], &[1, 2, 3]].contains(&&found[..]),
+                "{sector}: {found:?}"
+            );
+            seen.insert(found.len());
+        }
+    }
+    assert!(seen.contains(&1) && seen.contains(&2), "{seen:?}");
 }
 
 #[tokio::test]
@@ -196,9 +260,8 @@ fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
         change("INSERT INTO t VALUES (3)"),
         change("INSERT INTO t VALUES (2); INSERT OR ROLLBACK INTO t VALUES (2)"),
     ];
-    let group = commit_group(&writer, change("INSERT INTO t VALUES (1)"), |_| {
-        following.pop()
-    });
+    let first = change("INSERT INTO t VALUES (1)");
+    let group = commit_group(&writer, Durability::Flushed, first, |_| following.pop());
     assert!(group.outcome.is_err());
     group.tell();
     let received = std::mem::take(&mut *received.lock().unwrap());
@@ -426,7 +489,7 @@ fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
             failure: twice.err(),
         }
     }));
-    let group = commit_group(&writer, first, |_| second.take());
+    let group = commit_group(&writer, Durability::Flushed, first, |_| second.take());
     let outcome = group.outcome.clone();
     assert!(matches!(outcome, Err(StoreError::Undone(_))), "{outcome:?}");
     group.tell();

@@ -1,8 +1,8 @@
 //! The write-ahead log as a file, read before SQLite opens it.
 //!
 //! SQLite takes the log up to the first frame that is not as it was written, and forgets the rest without a word. After a
-//! kill or a power loss that is right: nobody was told that the rest is stored. If a frame is damaged it is not, so the
-//! frames behind it that belong to the same log are counted here.
+//! kill or a power loss that is right: nobody was told that the rest is stored, or it was locks, which need no flush. If a
+//! frame is damaged it is not, so the frames behind it that belong to the same log are counted here.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -68,7 +68,7 @@ fn told(log: &Path, frames: LogFrames, kept: &Path) -> String {
     };
     format!(
         "{}: {place}, and {left} pages from there on, of up to {commits_left} commits, are not taken over: what was \
-         acknowledged in them may be lost. Compare with what publishers have sent last; a copy of the log is in {}",
+         acknowledged in them may be lost, unless the machine has lost power just before. Compare with what publishers have sent last; a copy of the log is in {}",
         log.display(),
         kept.display()
     )

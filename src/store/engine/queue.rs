@@ -59,6 +59,15 @@ impl Whose {
     }
 }
 
+/// What a commit survives once its callers get their results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durability {
+    /// A kill of the process. It is written to the log without a flush; the next flush includes it.
+    Written,
+    /// A power loss, too.
+    Flushed,
+}
+
 /// Which changes go first, and about how many rows one of them stores, changes or removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Lane {
@@ -69,6 +78,9 @@ pub(in crate::store) enum Lane {
         to: TopicId,
         rows: usize,
     },
+    /// Locks and renewals of receivers. After a power loss nobody holds a lock whose connection is gone, so nobody waits for
+    /// a flush either: see [`Durability::Written`].
+    Lock(Whose),
     Other {
         whose: Whose,
         rows: usize,
@@ -87,7 +99,7 @@ impl Lane {
         match self {
             Self::Settlement => None,
             Self::Append { to, .. } => Some(Whose::Topic(to)),
-            Self::Other { whose, .. } => Some(whose),
+            Self::Lock(whose) | Self::Other { whose, .. } => Some(whose),
         }
     }
 }
@@ -99,6 +111,7 @@ pub(super) fn queue<C>() -> (Sender<C>, Receiver<C>) {
             settlements: VecDeque::new(),
             appends: Turns::default(),
             others: Turns::default(),
+            to_flush: 0,
             turn: WriterTurn::default(),
             sleeps: Sleeps::No,
             is_closed: false,
@@ -130,6 +143,8 @@ struct Waiting<C> {
     settlements: VecDeque<C>,
     appends: Turns<TopicId, WaitingChange<C>>,
     others: Turns<Whose, WaitingChange<C>>,
+    /// How many of the appends and others need a flush.
+    to_flush: usize,
     turn: WriterTurn,
     sleeps: Sleeps,
     is_closed: bool,
@@ -138,6 +153,7 @@ struct Waiting<C> {
 /// A change with the room that it takes.
 struct WaitingChange<C> {
     is_large: bool,
+    durability: Durability,
     change: C,
     room: TakenPlace<Whose>,
 }
@@ -216,12 +232,18 @@ impl<C> Waiting<C> {
             append(self).or_else(|| other(self))
         };
         let (is_append, change) = next?;
+        self.to_flush -= usize::from(change.durability == Durability::Flushed);
         if is_large {
             self.turn.was_large_append = is_append;
         } else {
             self.turn.was_append = is_append;
         }
         Some(change)
+    }
+
+    /// Says whether anything waits that needs a flush.
+    fn wants_flush(&self) -> bool {
+        self.to_flush > 0 || !self.settlements.is_empty()
     }
 
     /// Says whether anything waits but settlements.
@@ -237,6 +259,13 @@ enum TakenChange<C> {
 }
 
 impl<C> TakenChange<C> {
+    fn durability(&self) -> Durability {
+        match self {
+            Self::Settlement(_) => Durability::Flushed,
+            Self::Other(change) => change.durability,
+        }
+    }
+
     /// Leaves its room to another.
     fn into_change(self) -> C {
         match self {
@@ -274,16 +303,26 @@ impl<C> Sender<C> {
         }
         let sized = |rows: usize, change, room| WaitingChange {
             is_large: rows > LARGE_ROWS,
+            durability: Durability::Flushed,
             change,
             room,
         };
         match (lane, room) {
             (Lane::Append { to, rows }, Some((_, room))) => {
                 waiting.appends.push(to, sized(rows, change, room));
+                waiting.to_flush += 1;
+            }
+            (Lane::Lock(whose), Some((group, room))) => {
+                let change = WaitingChange {
+                    durability: Durability::Written,
+                    ..sized(LARGE_ROWS, change, room)
+                };
+                waiting.others.push_in(group, whose, change);
             }
             (Lane::Other { whose, rows }, Some((group, room))) => {
                 let change = sized(rows, change, room);
                 waiting.others.push_in(group, whose, change);
+                waiting.to_flush += 1;
             }
             (Lane::Settlement, _) | (_, None) => waiting.settlements.push_back(change),
         }
@@ -325,7 +364,8 @@ impl<C> Drop for Sender<C> {
 
 impl<C> Receiver<C> {
     /// Waits for the first change of a group; `None` after the last one. Settlements alone wait for company, but not long.
-    pub(super) fn wait(&self) -> Option<C> {
+    /// The group needs no flush if locks and renewals are all that waits.
+    pub(super) fn wait(&self) -> Option<(C, Durability)> {
         let mut waiting = self.0.lock();
         let mut lingers_since = None;
         loop {
@@ -352,17 +392,30 @@ impl<C> Receiver<C> {
                     first => first,
                 };
                 waiting.sleeps = Sleeps::No;
+                let wants_flush = waiting.wants_flush();
                 drop(waiting);
-                return first.and_then(Result::ok).map(TakenChange::into_change);
+                let first = first.and_then(Result::ok)?;
+                let durability = if wants_flush {
+                    Durability::Flushed
+                } else {
+                    first.durability()
+                };
+                return Some((first.into_change(), durability));
             }
             waiting.sleeps = Sleeps::UntilOther;
             (waiting, _) = self.0.arrived.wait_timeout(waiting, left).unwrap();
         }
     }
 
-    /// The next change of a group, if one waits that belongs there.
-    pub(super) fn next(&self, settlements_first: bool) -> Option<C> {
-        let next = self.0.lock().next(settlements_first);
+    /// The next change of a group, if one waits that belongs there. To one that is only written belongs nothing that waits
+    /// together with what needs a flush.
+    pub(super) fn next(&self, settlements_first: bool, durability: Durability) -> Option<C> {
+        let mut waiting = self.0.lock();
+        if durability == Durability::Written && waiting.wants_flush() {
+            return None;
+        }
+        let next = waiting.next(settlements_first);
+        drop(waiting);
         next.map(TakenChange::into_change)
     }
 }
@@ -394,6 +447,38 @@ mod tests {
 
     const OTHER: Lane = Lane::of(Whose::Appliance);
 
+    fn taken<C>(receiver: &Receiver<C>) -> Option<C> {
+        receiver.wait().map(|(first, _)| first)
+    }
+
+    fn next<C>(receiver: &Receiver<C>, settlements_first: bool) -> Option<C> {
+        receiver.next(settlements_first, Durability::Flushed)
+    }
+
+    #[tokio::test]
+    async fn locks_need_no_flush_unless_they_wait_with_something_that_does() {
+        use Durability::{Flushed, Written};
+        let lock = Lane::Lock(Whose::Queue(SubscriptionId(1)));
+        let (sender, receiver) = filled(&[(lock, 1), (lock, 2)]).await;
+        assert_eq!(receiver.wait(), Some((1, Written)));
+        assert_eq!(receiver.next(true, Written), Some(2));
+        sender.send(lock, 3).await.expect("room");
+        for lane in [Lane::Settlement, OTHER, append(1, 1)] {
+            sender.send(lane, 4).await.expect("room");
+            assert_eq!(
+                receiver.next(true, Written),
+                None,
+                "{lane:?} has a group of its own"
+            );
+            let mut group = vec![receiver.wait().expect("a change")];
+            group.extend(next(&receiver, true).map(|change| (change, Flushed)));
+            group.sort_unstable_by_key(|(change, _)| *change);
+            assert_eq!(group, [(3, Flushed), (4, Flushed)], "{lane:?}");
+            sender.send(lock, 3).await.expect("room");
+        }
+        assert_eq!(receiver.wait(), Some((3, Written)));
+    }
+
     #[tokio::test]
     async fn each_lane_keeps_its_order_and_is_taken_when_the_other_is_empty() {
         let (sender, receiver) = queue();
@@ -406,13 +491,13 @@ mod tests {
             sender.send(lane, change).await.expect("room");
         }
         assert_eq!(sender.len(), 4);
-        assert_eq!(receiver.wait(), Some(2));
-        assert_eq!(receiver.next(false), Some(1));
-        assert_eq!(receiver.next(true), Some(4));
-        assert_eq!(receiver.next(true), Some(3));
-        assert_eq!(receiver.next(false), None);
+        assert_eq!(taken(&receiver), Some(2));
+        assert_eq!(next(&receiver, false), Some(1));
+        assert_eq!(next(&receiver, true), Some(4));
+        assert_eq!(next(&receiver, true), Some(3));
+        assert_eq!(next(&receiver, false), None);
         drop(sender);
-        assert_eq!(receiver.wait(), None);
+        assert_eq!(taken(&receiver), None);
     }
 
     /// Changes of this lane, in the order in which they are given.
@@ -441,8 +526,8 @@ mod tests {
             (OTHER, 6),
         ];
         let (_sender, receiver) = filled(&changes).await;
-        let mut group = vec![receiver.wait().expect("a change")];
-        group.extend(std::iter::from_fn(|| receiver.next(true)));
+        let mut group = vec![taken(&receiver).expect("a change")];
+        group.extend(std::iter::from_fn(|| next(&receiver, true)));
         assert_eq!(group, [1, 5, 4, 6, 2, 3]);
     }
 
@@ -469,13 +554,17 @@ mod tests {
         assert_eq!(first(&receiver, 10), Some(Ok(2)));
         // It took five seconds, and so the next five are for the others.
         assert_eq!(first(&receiver, 15), Some(Ok(1)));
-        assert_eq!(receiver.next(true), Some(5));
-        assert_eq!(receiver.next(true), None, "nobody waits for what is large");
+        assert_eq!(next(&receiver, true), Some(5));
+        assert_eq!(
+            next(&receiver, true),
+            None,
+            "nobody waits for what is large"
+        );
         assert_eq!(first(&receiver, 16), Some(Err(4)));
         sender.send(Lane::Settlement, 6).await.expect("room");
         sender.send(small, 7).await.expect("room");
         assert_eq!(first(&receiver, 17), Some(Ok(6)));
-        assert_eq!(receiver.next(true), Some(7));
+        assert_eq!(next(&receiver, true), Some(7));
         assert_eq!(first(&receiver, 20), Some(Ok(3)));
         assert_eq!(
             first(&receiver, 23),
@@ -507,7 +596,11 @@ mod tests {
         let (_sender, receiver) = filled(&changes).await;
         assert_eq!(first(&receiver, 10), Some(Ok(4)));
         assert_eq!(first(&receiver, 12), Some(Ok(3)));
-        assert_eq!(receiver.next(true), None, "nobody waits for what is large");
+        assert_eq!(
+            next(&receiver, true),
+            None,
+            "nobody waits for what is large"
+        );
         assert_eq!(first(&receiver, 13), Some(Err(1)));
         assert_eq!(first(&receiver, 14), Some(Ok(1)));
         assert_eq!(first(&receiver, 20), Some(Ok(2)), "where nobody else waits");
@@ -527,7 +620,7 @@ mod tests {
         let waits = sender.send(OTHER, 8);
         let mut waits = Box::pin(waits);
         assert!(futures_util::poll!(&mut waits).is_pending());
-        assert_eq!(receiver.next(false), Some(0));
+        assert_eq!(next(&receiver, false), Some(0));
         waits.await.expect("room");
     }
 
@@ -552,8 +645,8 @@ mod tests {
         changes.push((changes[0].0, 300));
         changes.extend([(QUIET, 1_000), (OTHER, 1_001), (QUIET, 1_002)]);
         let (_sender, receiver) = filled(&changes).await;
-        let mut order = vec![receiver.wait().expect("a change")];
-        order.extend(std::iter::from_fn(|| receiver.next(true)));
+        let mut order = vec![taken(&receiver).expect("a change")];
+        order.extend(std::iter::from_fn(|| next(&receiver, true)));
         assert_eq!(order[..5], [0, 1_000, 1_001, 1, 1_002]);
         order.retain(|change| *change < 1_000);
         assert!(order.is_sorted() && order.len() == 301, "and takes turns");
@@ -572,7 +665,7 @@ mod tests {
         for each in &mut late {
             assert!(futures_util::poll!(each).is_pending());
         }
-        assert!(receiver.next(true).is_some() && receiver.next(true).is_some());
+        assert!(next(&receiver, true).is_some() && next(&receiver, true).is_some());
         let quiet = late.last_mut().expect("the last one");
         assert!(futures_util::poll!(quiet).is_ready());
     }
@@ -582,8 +675,8 @@ mod tests {
         let mut changes: Vec<_> = (0..1_000_u32).map(|change| (BUSY, change)).collect();
         changes.extend([(QUIET, 1_000), (OTHER, 1_001)]);
         let (_sender, receiver) = filled(&changes).await;
-        let mut order = vec![receiver.wait().expect("a change")];
-        order.extend(std::iter::from_fn(|| receiver.next(true)));
+        let mut order = vec![taken(&receiver).expect("a change")];
+        order.extend(std::iter::from_fn(|| next(&receiver, true)));
         assert_eq!(order[..4], [0, 1_000, 1_001, 1]);
         order.retain(|change| *change < 1_000);
         assert!(order.is_sorted() && order.len() == 1_000);
@@ -603,13 +696,13 @@ mod tests {
         let mut quiet = Box::pin(sender.send(QUIET, 0));
         assert!(futures_util::poll!(&mut quiet).is_pending());
         assert_eq!(
-            (receiver.next(true), receiver.next(true)),
+            (next(&receiver, true), next(&receiver, true)),
             (Some(0), Some(1))
         );
         assert!(futures_util::poll!(&mut quiet).is_ready());
         // The one whose turn it was before, and then the other.
         assert_eq!(
-            (receiver.next(true), receiver.next(true)),
+            (next(&receiver, true), next(&receiver, true)),
             (Some(2), Some(0))
         );
         drop(receiver);

@@ -14,7 +14,8 @@ use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{AttemptResult, Delivery, DeliveryId, Settlement};
 use crate::model::event::StoredEvent;
 use crate::model::lease::{
-    Lock, LockChange, LockEnd, LockError, LockOf, LockToken, NEVER, QueueRef, SubQueue, is_held,
+    Disposition, Lock, LockChange, LockEnd, LockError, LockOf, LockToken, NEVER, QueueRef,
+    SubQueue, is_held,
 };
 use crate::model::limits::{
     CHANGE_DELIVERIES_MAX, DEAD_LETTER_BYTES_LET_IN, LOCK_BYTES_MAX, RECEIVER_PROPERTY_BYTES_MAX,
@@ -23,7 +24,7 @@ use crate::model::limits::{
 use crate::model::session::HeldSession;
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
-use crate::store::engine::queue::Whose;
+use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::StoreError;
 use crate::store::ledger::append::{as_number, change_sealed};
 use crate::store::ledger::counters::{QueueRoom, counted};
@@ -190,9 +191,17 @@ impl LockChanges {
         queues.map(|queue| queue.subscription)
     }
 
-    /// Returns whose turn they take.
-    pub(super) fn whose(&self) -> Whose {
-        self.queues().next().map_or(Whose::AnyQueue, Whose::Queue)
+    /// Returns where they wait: for the turn of their queue, and for a flush unless all are renewals.
+    pub(super) fn lane(&self) -> Lane {
+        let whose = self.queues().next().map_or(Whose::AnyQueue, Whose::Queue);
+        let renews = |change: &LockChange| {
+            matches!(change.disposition, Disposition::Renew { .. }) && !change.adds()
+        };
+        if self.audit.is_none() && self.changes.iter().all(renews) {
+            Lane::Lock(whose)
+        } else {
+            Lane::of(whose)
+        }
     }
 }
 

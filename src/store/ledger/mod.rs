@@ -381,7 +381,7 @@ impl Ledger {
     /// Locks deliveries of a queue, at most one for each token.
     pub async fn lock(&self, request: LockRequest) -> Result<LockBatch, StoreError> {
         self.db
-            .of(Whose::Queue(request.of.subscription))
+            .in_lane(Lane::Lock(Whose::Queue(request.of.subscription)))
             .write(move |tx| locks::lock(tx, &request))
             .await
     }
@@ -404,7 +404,7 @@ impl Ledger {
 
     /// Settles and renews the first of some locks, as many as one change may. A lock that was lost changes nothing.
     pub async fn settle_locks(&self, request: LockChanges) -> Result<LocksSettled, StoreError> {
-        let db = self.db.of(request.whose());
+        let db = self.db.in_lane(request.lane());
         if request.audit.is_some() {
             let change = move |tx: &_| locks::settle_locks(tx, request, CHANGE_DELIVERIES_MAX);
             return db.write_audited(change).await;
@@ -567,7 +567,7 @@ impl Ledger {
         request: SessionRequest,
     ) -> Result<Result<HeldSession, SessionError>, StoreError> {
         self.db
-            .of(Whose::Queue(request.of))
+            .in_lane(Lane::Lock(Whose::Queue(request.of)))
             .write(move |tx| sessions::accept(tx, &request))
             .await
     }
@@ -580,8 +580,16 @@ impl Ledger {
         room: u64,
         now: Timestamp,
     ) -> Result<Result<SessionAnswer, SessionError>, StoreError> {
+        let whose = Whose::Queue(lock.of);
+        let lane = match change {
+            SessionChange::Renew { .. } => Lane::Lock(whose),
+            SessionChange::ReadState
+            | SessionChange::SetState(_)
+            | SessionChange::Release
+            | SessionChange::Abandon => Lane::of(whose),
+        };
         self.db
-            .of(Whose::Queue(lock.of))
+            .in_lane(lane)
             .write(move |tx| {
                 let mut room = [(lock.of, room)].into_iter().collect();
                 sessions::change(tx, &lock, change, &mut room, now)
