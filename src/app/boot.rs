@@ -70,7 +70,7 @@ const EXIT_INTERRUPTED: i32 = 130;
 /// the address to connect to, whatever the URL's host stands for elsewhere.
 pub const SERVER_URL_FILE: &str = "server.url";
 
-/// What belongs to a data directory besides the database; the rest is made anew.
+/// The files that belong to a data directory besides the database; all others are created again at the start.
 pub(super) const BESIDE_DATABASE: &[&str] = &[
     MASTER_KEY_FILE,
     management_token::FILE,
@@ -112,7 +112,7 @@ pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// A running appliance.
 pub struct Appliance {
-    /// That of now.
+    /// The configuration in force.
     config: Live<Config>,
     data_dir: Arc<DataDir>,
     broker: Broker,
@@ -129,7 +129,7 @@ pub struct Appliance {
     requests: TaskTracker,
     stop_listening: CancellationToken,
     listening: tokio::task::JoinHandle<()>,
-    /// Whether the service manager has the socket too, and keeps it for the next process.
+    /// Is true if the service manager has the socket too, and keeps it for the next process.
     socket_is_kept: bool,
     /// Notified when another appliance is wanted in its place.
     reset: Arc<Notify>,
@@ -384,7 +384,7 @@ impl Appliance {
         format!("listening on {}{}", self.url, more.collect::<String>())
     }
 
-    /// What is said at the start: at most eight lines.
+    /// Returns the lines to print at the start, at most eight.
     pub fn banner(&self) -> Vec<String> {
         let mut lines = vec![
             format!("everpost {}", env!("CARGO_PKG_VERSION")),

@@ -1,4 +1,4 @@
-//! What the program is built from, read from the lists that it was built by.
+//! The components that the program is built from, read from the files of the build.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use toml::{Table, Value};
 /// Every package that the build knows, those of the tests among them.
 const LOCK: &str = include_str!("../../Cargo.lock");
 
-/// What the program itself asks for.
+/// The manifest, which names the direct dependencies of the program.
 const MANIFEST: &str = include_str!("../../Cargo.toml");
 
 /// Which licences a component may have; `cargo deny` holds the build to it.

@@ -62,7 +62,7 @@ pub(super) fn read(
     Ok(contents)
 }
 
-/// What to say of a directory without files.
+/// Returns the error for a directory without files.
 pub(super) fn no_files(dir: &Path) -> String {
     format!(
         "{} has no file that ends with .yaml, .yml or .json",
@@ -219,7 +219,7 @@ fn resolve(
     }
 }
 
-/// What an object refers to, if it is nothing but a reference.
+/// Returns the kind and the name of what an object refers to, if it is nothing but a reference.
 fn reference(members: &Map<String, Value>) -> Option<(&str, &str)> {
     let (name, value) = members.iter().next().filter(|_| members.len() == 1)?;
     let is_known = ["fromEnvironment", "fromFile"].contains(&name.as_str());

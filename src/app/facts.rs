@@ -1,4 +1,4 @@
-//! What the running appliance knows about itself from the start on.
+//! Facts that the running appliance knows about itself from the start on.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::store::{self, DataDir, MASTER_KEY_FILE};
 /// The licence of the appliance, as it stands in the manifest of the build.
 const LICENCE: &str = env!("CARGO_PKG_LICENSE");
 
-/// Gathers them for the appliance in `data_dir`, which listens at `url`.
+/// Gathers the facts about the appliance in `data_dir`, which listens at `url`.
 pub(super) fn gather(config: &Config, data_dir: &DataDir, url: &str, now: Timestamp) -> Facts {
     let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
     Facts {

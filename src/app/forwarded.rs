@@ -21,7 +21,7 @@ pub(super) struct TrustedProxies(pub(super) Arc<[IpNet]>);
 pub(super) struct Ambiguous;
 
 impl TrustedProxies {
-    /// Whether `address` is one of them.
+    /// Returns whether `address` is that of a trusted proxy.
     pub(super) fn contain(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))

@@ -1,4 +1,5 @@
-//! What fuzz targets read (`tests/fuzz`) that has no other way in from outside: files of the command line.
+//! Entry points for fuzz targets (`tests/fuzz`) to code that nothing else outside can reach: readers of files of the
+//! command line.
 
 use serde_json::{Value, json};
 

@@ -135,7 +135,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// How long a connection may take to begin its first request at a stop. Who has just connected is about to ask.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(100);
 
-/// What AMQP begins with. No method of HTTP that is served does, nor HTTP/2.
+/// The first byte of AMQP. No method of HTTP that is served begins with it, nor does HTTP/2.
 const AMQP: u8 = b'A';
 
 /// How an AMQP client is told that TLS is spoken: the header of the protocol that it is to begin with (AMQP 1.0, section
@@ -162,7 +162,7 @@ pub(super) struct ConnectionLimits {
     pub(super) overall: Connections,
     /// From one client address; more of them are closed, so that nobody takes all places.
     pub(super) per_client: Live<usize>,
-    /// Those that many clients share, without such a limit.
+    /// Proxies, which many clients share, so that `per_client` does not apply to them.
     pub(super) proxies: TrustedProxies,
     /// The memory that is kept for all of them.
     pub(super) memory: Memory,

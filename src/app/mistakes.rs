@@ -18,7 +18,7 @@ const LINE_PAUSE: Duration = Duration::from_secs(60);
 /// Clients that have a line within a minute, so that nobody fills the log by many addresses.
 const CLIENTS_MAX: usize = 60;
 
-/// What a client did.
+/// A mistake of a client.
 #[derive(Debug)]
 pub(super) enum Mistake {
     /// A TLS handshake, on a port without TLS.
@@ -63,7 +63,7 @@ impl Mistakes {
 }
 
 impl Mistake {
-    /// What the client did, and what would be right.
+    /// Returns texts about what the client did, and about what would be right.
     fn told(&self) -> (String, &'static str) {
         const PLAIN: &str =
             "use https:// in URLs, and connection strings without UseDevelopmentEmulator=true";

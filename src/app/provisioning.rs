@@ -42,14 +42,14 @@ pub(super) struct Provisioning {
     seen: Mutex<Seen>,
 }
 
-/// What tells whether files have changed: when each was written, and its length. `Err` for a directory that cannot be
+/// When each file was written, and its length: it differs once files have changed. `Err` for a directory that cannot be
 /// read.
 type Stamp = Result<Vec<(PathBuf, Option<(SystemTime, u64)>)>, String>;
 
-/// What was seen of the files.
+/// The state of the files as it was seen.
 struct Seen {
     latest: Stamp,
-    /// What the files were when they were applied last, with success or without.
+    /// The stamp of the files when they were applied last, with success or without.
     applied: Stamp,
     /// Files with secrets that the others refer to.
     referred: BTreeSet<PathBuf>,
@@ -57,7 +57,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether to apply the files, which are as `stamp` says now.
+    /// Returns whether to apply the files now, whose current state is `stamp`.
     fn is_due(&mut self, stamp: Stamp, now: Timestamp) -> bool {
         let is_settled = stamp == self.latest;
         self.latest = stamp;

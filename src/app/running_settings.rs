@@ -1,4 +1,4 @@
-//! What settings mean while the appliance runs.
+//! The rules by which settings change while the appliance runs.
 
 use crate::app::config::Config;
 use crate::broker::diagnostics::{RunningSettings, SettingRules};
@@ -8,7 +8,7 @@ use crate::model::setting::{SavedSettings, Settings};
 type Apply = Box<dyn Fn(&Config) -> Result<(), String> + Send + Sync>;
 
 struct Rules {
-    /// As the process was started, without what is saved.
+    /// The configuration that the process was started with, without the saved settings.
     start: Config,
     apply: Apply,
 }

@@ -24,7 +24,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const PIECE: usize = 4 * 1_024;
 
 tokio::task_local! {
-    /// Of the stream that the task serves.
+    /// The watch over the stream that the task serves.
     static WATCH: Arc<Watch>;
 }
 
@@ -66,7 +66,7 @@ where
 
 #[derive(Debug, Default)]
 struct Watch {
-    /// Whether there is something that the client has not taken.
+    /// Is true while there is something that the client has not taken.
     is_clients_turn: AtomicBool,
     turned: Notify,
 }
@@ -110,7 +110,7 @@ pub(super) fn watched(body: Body, kept: impl Send + Sync + 'static) -> Body {
 
 struct Watched<K> {
     inner: Body,
-    /// Of the last frame.
+    /// The bytes of the last frame that have not been handed over.
     rest: Bytes,
     is_over: bool,
     /// `None` over HTTP/1, where the connection itself is watched.

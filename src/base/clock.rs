@@ -269,7 +269,7 @@ impl TimeScale {
         self.0
     }
 
-    /// What is left of `wait`.
+    /// Divides `wait` by the factor.
     pub fn shrink(self, wait: Duration) -> Duration {
         wait / self.0
     }

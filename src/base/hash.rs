@@ -1,4 +1,4 @@
-//! What a secret is known by where it must not be read, and by which a file is told from a damaged one.
+//! Hashes: they identify secrets where these must not be read, and reveal damage of files.
 
 use std::io::{self, Read};
 

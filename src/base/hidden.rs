@@ -23,13 +23,13 @@ const BESIDES: [RangeInclusive<char>; 18] = [
     '\u{e0000}'..='\u{e00ff}', '\u{e01f0}'..='\u{e0fff}',
 ];
 
-/// Whether `c` has no look of its own. Two names that differ in such characters alone look the same.
+/// Returns whether `c` is invisible. Two names that differ only in such characters look the same.
 fn is_hidden(c: char) -> bool {
     steers(c) || IN_WRITING.iter().any(|range| range.contains(&c))
 }
 
-/// Whether `c` has no look of its own, and is no part of writing: text of strangers must not look otherwise than it
-/// reads.
+/// Returns whether `c` is invisible and not needed to write any language, such as a control character. Text of
+/// strangers must not look different from what it says.
 pub fn steers(c: char) -> bool {
     c.is_control() || (c >= '\u{ad}' && BESIDES.iter().any(|range| range.contains(&c)))
 }

@@ -13,7 +13,7 @@ macro_rules! named_enum {
         }
 
         impl $type {
-            /// All of them, in the order in which they are offered.
+            /// All variants, in the order in which they are offered.
             pub const ALL: [Self; [$(stringify!($variant)),+].len()] = [$(Self::$variant),+];
 
             /// Its name.

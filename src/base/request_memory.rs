@@ -1,4 +1,4 @@
-//! What a request over HTTP counts for, and its answer.
+//! The memory that a request over HTTP and its answer count for.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;

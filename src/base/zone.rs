@@ -11,7 +11,7 @@ use crate::base::Timestamp;
 pub struct Zone(TimeZone);
 
 impl Zone {
-    /// That of the clocks of programs.
+    /// Returns UTC, the zone of the clocks of programs.
     pub fn utc() -> Self {
         Self(TimeZone::UTC)
     }
@@ -32,7 +32,7 @@ impl Zone {
         names.map(|name| name.as_str().to_owned())
     }
 
-    /// What its clocks show.
+    /// Returns the local time in this zone.
     pub fn local(&self, at: Timestamp) -> Zoned {
         let at = jiff::Timestamp::from_millisecond(at.as_ms()).unwrap_or_default();
         at.to_zoned(self.0.clone())
@@ -50,8 +50,7 @@ impl Zone {
         }
     }
 
-    /// What a reader means by `2026-11-21T06:40`, as browsers write it, or by RFC 3339; `None` for what is no
-    /// moment.
+    /// Parses a moment: local time as browsers write it (`2026-11-21T06:40`), or RFC 3339; `None` for anything else.
     pub fn moment(&self, text: &str) -> Option<Timestamp> {
         let text = text.trim();
         text.parse().ok().or_else(|| {

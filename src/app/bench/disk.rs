@@ -1,4 +1,5 @@
-//! What a durable write takes on the disk of a folder: figures of two runs compare only where it is the same.
+//! Measures how long a durable write takes on the disk of a folder: the figures of two runs can be compared only if
+//! that time is the same.
 
 use std::io::{self, Write};
 use std::path::Path;

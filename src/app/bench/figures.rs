@@ -1,4 +1,4 @@
-//! What a run comes to: rates, percentiles, losses.
+//! The results of a run: rates, percentiles, losses.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Figures {
     pub events_per_delivery: u32,
     pub published: PublishedFigures,
     pub delivered: DeliveredFigures,
-    /// Of the server, for each 10,000 accepted events; `None` for a server elsewhere.
+    /// The CPU time of the server for each 10,000 accepted events; `None` for a server elsewhere.
     #[serde(rename = "cpuSecondsPer10000Events")]
     pub cpu_seconds: Option<f64>,
     /// The most that the server had resident.

@@ -25,7 +25,7 @@ pub struct Instance {
     folder: TempDir,
 }
 
-/// What a process has used so far.
+/// The CPU time and the memory that a process has used so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub cpu_seconds: f64,
@@ -102,7 +102,7 @@ impl Drop for Instance {
 }
 
 impl Usage {
-    /// What was used after `earlier`; the peak of memory is that of the whole life.
+    /// Returns the usage since `earlier`; the peak of memory is that of the whole life of the process.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             cpu_seconds: self.cpu_seconds - earlier.cpu_seconds,

@@ -1,4 +1,4 @@
-//! What a benchmark publishes, and how its receiver behaves.
+//! The load that a benchmark publishes, and the behaviour of its receiver.
 
 use std::time::Duration;
 
@@ -29,17 +29,17 @@ pub struct Plan {
     /// Share of events whose delivery is answered after `slow_delay`, in percent.
     pub slow_percent: u64,
     pub slow_delay: Duration,
-    /// Whether every request has an `x-ms-client-request-id`, as requests of Azure's clients have.
+    /// Is true if every request has an `x-ms-client-request-id`, as requests of Azure's clients have.
     pub has_request_ids: bool,
 }
 
 impl Plan {
-    /// Whether the first attempt of this event fails.
+    /// Returns whether the first delivery attempt of this event fails.
     pub fn fails(&self, number: u64) -> bool {
         spread(number, FAILING_STEP) < self.failing_percent
     }
 
-    /// Whether this event is answered late.
+    /// Returns whether the delivery of this event is answered after `slow_delay`.
     pub fn is_slow(&self, number: u64) -> bool {
         spread(number, SLOW_STEP) < self.slow_percent
     }
@@ -50,7 +50,7 @@ impl Plan {
         Some(Duration::from_secs_f64(number as f64 / rate))
     }
 
-    /// Whether publishing goes on.
+    /// Returns whether publishing goes on: it began at `since`.
     pub fn goes_on(&self, since: Stopwatch) -> bool {
         self.duration.is_none_or(|most| since.took() < most)
     }

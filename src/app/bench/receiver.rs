@@ -35,7 +35,7 @@ pub struct Receiver {
     _stop: DropGuard,
 }
 
-/// What the receiver reads of an event.
+/// The part of an event that the receiver reads.
 #[derive(Deserialize)]
 struct Received<'a> {
     #[serde(borrow)]

@@ -1,4 +1,4 @@
-//! What became of every event, and when.
+//! Records of what became of every event, and when.
 
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -16,7 +16,7 @@ const DELIVERIES_MAX: u8 = 0x7f;
 /// Significant digits of latencies.
 const DIGITS: u8 = 3;
 
-/// What is counted together over time.
+/// The length of the periods by which events are counted.
 pub const SLICE: Duration = Duration::from_millis(100);
 
 /// Shared by publishers and receiver. Times are microseconds since the start of the run.
@@ -120,7 +120,7 @@ impl Records {
         published.first_rejection.get_or_insert_with(reason);
     }
 
-    /// Whether this is the first attempt; from now on it is not.
+    /// Records a planned failure of the event; returns whether this was its first delivery attempt.
     pub fn fail_once(&self, subscription: usize, number: u64) -> bool {
         let mut received = self.received[subscription].lock().unwrap();
         let state = state(&mut received, number);

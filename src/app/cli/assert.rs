@@ -15,7 +15,7 @@ use crate::wire::query::EventParameters;
 /// Between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// As many as one page lists.
+/// The most events to wait for: as many as one page lists.
 const COUNT_MAX: u64 = PAGE_ROWS_MAX as u64;
 
 #[derive(Subcommand, Debug)]

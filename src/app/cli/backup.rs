@@ -169,7 +169,7 @@ fn summary(made: &Value, _: Screen) -> String {
     )
 }
 
-/// What a backup is of, by its manifest.
+/// Describes the contents of a backup, by its manifest.
 pub(super) fn contents(manifest: &Value) -> String {
     let count =
         |name: &str, one, many| plural(number(manifest, &format!("/counts/{name}")), one, many);

@@ -117,7 +117,8 @@ impl ConfigArgs {
     }
 }
 
-/// What the settings are those of, as a comment: a running server keeps those that it was started with.
+/// Returns a comment that says whose settings are shown: those that a server started now would use. A running server
+/// keeps the settings that it was started with.
 fn subject(config: &Config) -> String {
     let running = match fs::read_to_string(config.data_dir.join(SERVER_URL_FILE)) {
         Ok(url) => format!(

@@ -190,7 +190,7 @@ impl DefinitionArgs {
         Some(json!({ "endpointType": "StorageBlob", "properties": blob }))
     }
 
-    /// The same for a subscription of a namespace topic, whose `push` takes single properties.
+    /// Returns the properties for a subscription of a namespace topic, where each property of `push` can change alone.
     pub(super) fn properties_in_namespace(
         &self,
         filter: &FilterArgs,
@@ -249,7 +249,7 @@ impl DefinitionArgs {
         Ok(())
     }
 
-    /// What has the same names in a namespace and elsewhere.
+    /// Returns the properties that have the same names in a namespace and elsewhere.
     fn properties_of_both_kinds(&self) -> Map<String, Value> {
         given(&json!({
             "labels": not_empty(&self.labels),

@@ -46,7 +46,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether this row of the counts goes with it. Names are the same in any letter case.
+    /// Returns whether this row of the counts is deleted with it. Names are compared without regard to letter case.
     fn has(&self, row: &Value) -> bool {
         let topic = text(row, "/topic");
         match self {

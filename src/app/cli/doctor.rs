@@ -81,7 +81,7 @@ async fn check_integrity(server: &Server) -> anyhow::Result<()> {
     }
 }
 
-/// What is wrong with the database.
+/// Says what is wrong with the database, if anything is.
 fn verdict(status: &Value) -> Option<String> {
     let faults = items(status, "/faults");
     if let Some(error) = status["error"].as_str() {
@@ -97,7 +97,7 @@ fn verdict(status: &Value) -> Option<String> {
     })
 }
 
-/// What there is to say about backups on schedule, if the newest one is older than two of them are apart.
+/// Returns a warning if the newest scheduled backup is older than two intervals of the schedule.
 fn overdue_backup(status: &Value, now: Timestamp) -> Option<String> {
     let every = status.pointer("/schedule/everyHours")?.as_u64()?;
     let age = moment(status, "/value/0/madeAt").map(|made_at| now.since(made_at));

@@ -45,7 +45,7 @@ impl FilterArgs {
         changed(current, given(&members))
     }
 
-    /// The same for a `filtersConfiguration` of a namespace topic.
+    /// Returns the changed `filtersConfiguration` of a subscription of a namespace topic; `None` if nothing changes.
     pub(super) fn changed_in_namespace(&self, current: &Value) -> anyhow::Result<Option<Value>> {
         let on_subject = self.subject_begins_with.is_some()
             || self.subject_ends_with.is_some()

@@ -1,4 +1,4 @@
-//! What commands print: text for people, JSON for programs.
+//! The output of commands: text for people, JSON for programs.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::app::cli::server::GLOBAL;
 use crate::base::{Timestamp, visible, visible_json};
 
-/// The choice between the two.
+/// The choice between text and JSON.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Output {
     /// Print the server's answer as JSON
@@ -37,7 +37,7 @@ impl<F: FnOnce(&Value, Screen) -> String> View for F {
 }
 
 impl Output {
-    /// Whether programs read it.
+    /// Returns whether the output is JSON, for programs.
     pub(super) fn is_json(self) -> bool {
         self.json
     }
@@ -77,7 +77,7 @@ impl Screen {
     }
 }
 
-/// What every choice of a colour begins with; digits and `m` follow (ECMA-48, SGR).
+/// The beginning of every escape sequence that sets a colour; digits and `m` follow (ECMA-48, SGR).
 const COLOR: &str = "\u{1b}[";
 
 /// The text with what would steer the terminal written out, but for what parts lines and columns.
@@ -144,7 +144,7 @@ pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     array.map_or(&[], Vec::as_slice)
 }
 
-/// What publishers and receivers send must not steer the terminal, nor break the line.
+/// Returns text of publishers or receivers so that it can neither control the terminal nor break the line.
 pub(super) fn printable(text: &str) -> String {
     visible(text, &[])
 }

@@ -58,7 +58,7 @@ pub(super) struct PullArgs {
     server: ServerArgs,
 }
 
-/// What becomes of an event that was received.
+/// The operation on an event that was received.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     /// Take it off the queue
@@ -90,7 +90,7 @@ struct Answer {
 
 /// An event that was received.
 struct Received {
-    /// As it came.
+    /// The event as the server sent it.
     line: Box<RawValue>,
     parts: Value,
 }
@@ -102,7 +102,7 @@ impl Received {
 }
 
 impl PullArgs {
-    /// Whether events are to be pulled at all.
+    /// Returns whether events are to be pulled at all.
     pub(super) fn is_meant(&self) -> bool {
         self.subscription.is_some()
     }

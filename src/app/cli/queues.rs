@@ -36,7 +36,7 @@ pub(super) struct Create {
     intake: Intake,
 }
 
-/// What queues have in common with Service Bus topics.
+/// The settings that queues have in common with Service Bus topics.
 #[derive(Args, Debug)]
 pub(super) struct Intake {
     /// Drop messages whose id was sent before
@@ -63,7 +63,7 @@ impl Intake {
     }
 }
 
-/// What queues have in common with subscriptions of Service Bus topics.
+/// The settings that queues have in common with subscriptions of Service Bus topics.
 #[derive(Args, Debug)]
 pub(super) struct Settings {
     /// How long a receiver holds a message, PT5S to PT5M [default: PT1M]
@@ -206,7 +206,7 @@ const QUEUES: List = List {
     columns: COLUMNS,
 };
 
-/// Of queues, and of subscriptions of Service Bus topics.
+/// The columns of queues, and of subscriptions of Service Bus topics.
 pub(super) const COLUMNS: &[Field] = &[
     ("NAME", Text("/name")),
     ("MESSAGES", Word(ACTIVE)),
@@ -275,7 +275,7 @@ fn deleted_when_idle(queue: &Value) -> String {
     }
 }
 
-/// What is there, of what may be there.
+/// Returns the size of the messages, and the limit if there is one.
 fn size(queue: &Value) -> String {
     let properties = &queue["properties"];
     let bytes = human::bytes(properties["sizeInBytes"].as_u64().unwrap_or_default());

@@ -60,7 +60,7 @@ pub(super) struct ReceiveArgs {
     pull: PullArgs,
 }
 
-/// What a webhook answers.
+/// The answers of a webhook.
 #[derive(Args, Debug)]
 pub(super) struct ResponseArgs {
     /// Answers in their order, the last one repeats: statuses, "timeout" or "close", with "x3" to repeat

@@ -106,7 +106,7 @@ impl TargetArgs {
         }
     }
 
-    /// Whether each is a request of its own.
+    /// Returns whether the target is a URL, to which each event is sent in a request of its own.
     pub(super) fn is_url(&self) -> bool {
         self.to_url.is_some()
     }

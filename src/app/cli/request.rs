@@ -45,7 +45,7 @@ pub(super) struct Group<C: Subcommand> {
     command: C,
 }
 
-/// What a [`Remote`] command does.
+/// The work of a [`Remote`] command.
 pub(super) trait Run {
     async fn run(self, server: &Server) -> anyhow::Result<()>;
 }
@@ -154,7 +154,7 @@ impl Server {
         self.exchange(request).await
     }
 
-    /// What the server's clock says, to the second below; ours where it does not tell.
+    /// Returns the time of the server's clock, rounded down to the second, or of ours if the answer has no `Date`.
     pub(super) async fn time(&self) -> anyhow::Result<Timestamp> {
         let answer = self.http.get(self.get(["healthz"]).url).send().await;
         let answer = answer.map_err(|error| self.unreachable(&error))?;
@@ -218,13 +218,13 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// The same with one more segment of the path.
+    /// Appends a segment to the path.
     pub(super) fn at(mut self, segment: impl Display) -> Self {
         segments(&mut self.url).push(&segment.to_string());
         self
     }
 
-    /// The same with these parameters: the members of an object that are not `null`.
+    /// Adds query parameters: the members of an object that are not `null`.
     pub(super) fn query(mut self, parameters: impl Serialize) -> Self {
         for (name, value) in given(&parameters) {
             let text = value
@@ -239,13 +239,13 @@ impl Request<'_> {
         self.body("application/json", body.to_string())
     }
 
-    /// The same with a body that is not parsed before, which would round long numbers.
+    /// Sets a body that is sent as it is: parsing it first would round long numbers.
     pub(super) fn body(mut self, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
         self.body = Some((content_type, body.into()));
         self
     }
 
-    /// The same with a key of the topic in place of the management token.
+    /// Uses a key of the topic in place of the management token.
     pub(super) fn key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self

@@ -146,7 +146,7 @@ impl Source {
     }
 }
 
-/// What has to be put in place before the start, if the backup was made without the master key.
+/// Returns an instruction to put the master key in place before the start, if the backup was made without it.
 fn missing_key(manifest: &Manifest, new_dir: &Path) -> Option<String> {
     let is_needed = !manifest.master_keys.is_empty();
     (is_needed && !manifest.files.contains_key(MASTER_KEY_FILE)).then(|| {

@@ -37,7 +37,7 @@ impl SalvageArgs {
     }
 }
 
-/// What of a table is not in the copy.
+/// Says which rows of a table are not in the copy.
 fn lost(table: &SalvagedTable) -> String {
     let mut losses: Vec<_> = table.unreadable.iter().copied().map(range).collect();
     losses.extend(table.cut_short.iter().map(|why| format!("the rest: {why}")));

@@ -72,7 +72,7 @@ pub(super) struct ServerArgs {
     installation: InstallationArgs,
 }
 
-/// What the system does not know about a server that speaks HTTPS.
+/// The address and the authority of a server that speaks HTTPS, if the system does not know them.
 #[derive(Debug, Default)]
 pub(super) struct OverTls {
     /// Where its host is, if not where the name leads.
@@ -85,7 +85,7 @@ pub(super) struct OverTls {
 #[derive(Debug)]
 pub(super) struct ServerAccess {
     pub(super) url: Url,
-    /// What named it: for errors.
+    /// The flag, variable or file that named the URL: for errors.
     pub(super) url_origin: String,
     pub(super) over_tls: OverTls,
     /// `None` if there is none; not every request needs one.
@@ -95,7 +95,7 @@ pub(super) struct ServerAccess {
 }
 
 impl ServerAccess {
-    /// That of a server in this process.
+    /// Returns the access to a server in this process.
     pub(super) fn of_own(url: &str, token: Secret) -> anyhow::Result<Self> {
         Ok(Self {
             url: parse_url(url)?,
@@ -108,7 +108,7 @@ impl ServerAccess {
 }
 
 impl ServerArgs {
-    /// Whether the command line or the environment names a server.
+    /// Returns whether the command line or the environment names a server.
     pub(super) fn names_url(&self) -> bool {
         self.url.as_deref().is_some_and(|url| !url.is_empty())
     }

@@ -20,7 +20,7 @@ pub(super) type Field = (&'static str, Cell);
 pub(super) enum Cell {
     /// The member at this pointer (RFC 6901).
     Text(&'static str),
-    /// The same, which is never shortened: a number, or a word of a few.
+    /// The member at this pointer, never shortened: a number, or one of a few words.
     Word(&'static str),
     /// The moment at this pointer.
     Time(&'static str),
@@ -30,7 +30,7 @@ pub(super) enum Cell {
         yes: &'static str,
         no: &'static str,
     },
-    /// What this makes of the whole value.
+    /// The result of this function of the whole value.
     Of(fn(&Value) -> String),
 }
 

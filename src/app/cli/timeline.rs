@@ -52,7 +52,7 @@ pub(super) fn timeline(delivery: &Value, now: Timestamp, screen: Screen) -> Stri
     lines
 }
 
-/// What holds a delivery back that would be due otherwise: `paused`, `held until … (in 9 min)`.
+/// Says what holds back a delivery that would be due otherwise: `paused`, `held until … (in 9 min)`.
 pub(super) fn held(delivery: &Value, now: Timestamp) -> Option<String> {
     let state = delivery.pointer("/held/state")?.as_str()?;
     Some(match (moment(delivery, "/held/until"), state) {
@@ -117,7 +117,7 @@ fn attempt_cells(
     ]
 }
 
-/// What went wrong, and what the receiver answered after all.
+/// Returns the error of an attempt, with the late answer of the receiver if there was one.
 fn error(attempt: &Value) -> String {
     let error = text(attempt, "/error");
     match milliseconds(attempt, "/lateAfterMs").as_str() {

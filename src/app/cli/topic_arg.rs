@@ -67,7 +67,7 @@ impl<'a> TopicArg<'a> {
         }
     }
 
-    /// Whether it is a namespace topic.
+    /// Returns whether it is a namespace topic.
     pub(super) fn is_in_namespace(self) -> bool {
         self.namespace.is_some()
     }
@@ -90,7 +90,7 @@ impl<'a> TopicArg<'a> {
         path.map(str::to_owned).into()
     }
 
-    /// What the topic is called everywhere: `orders`, `shop/orders`.
+    /// Returns the full name of the topic, with its namespace if it is in one: `orders`, `shop/orders`.
     pub(super) fn name(self) -> String {
         match self.namespace {
             None => self.topic.to_owned(),

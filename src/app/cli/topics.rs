@@ -210,7 +210,7 @@ const TOPIC: Details = Details(&[
     ("resource id", Text("/id")),
 ]);
 
-/// Of namespace topics alone.
+/// Returns how long the topic keeps events; empty unless it is a namespace topic.
 fn days(topic: &Value) -> String {
     match number(topic, "/properties/eventRetentionInDays") {
         0 => String::new(),

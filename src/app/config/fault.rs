@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, in words that lead to the place and to the cure.
+//! Faults of a configuration, in words that lead to the place and to the remedy.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -10,7 +10,7 @@ use crate::app::config::keys::Key;
 use crate::app::config::settings::KEYS;
 use crate::model::setting::SettingKind;
 
-/// What the command line says about the configuration.
+/// The settings that the command line names.
 #[derive(Clone, Default)]
 pub struct ConfigFlags {
     /// `--config FILE`.

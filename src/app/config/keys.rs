@@ -11,11 +11,11 @@ pub struct Key {
     /// In a few words, for people.
     pub title: &'static str,
     pub kind: SettingKind,
-    /// Whether it can change while the appliance runs.
+    /// Is true if the setting can change while the appliance runs.
     pub is_live: bool,
     /// In the form of the environment; `None` for settings that may stay unset.
     pub default: Option<&'static str>,
-    /// What the sample file shows.
+    /// The value that the sample file shows.
     pub example: &'static str,
     /// Hidden wherever settings are shown. It can also come from a file, named by `…_FILE`, and only
     /// so from the command line, whose arguments every process of the machine can read.
@@ -24,7 +24,7 @@ pub struct Key {
     pub doc: &'static str,
 }
 
-/// What every variable of the environment begins with.
+/// The prefix of every environment variable for a setting.
 pub(super) const VARIABLE_PREFIX: &str = "EVERPOST_";
 
 /// The variable that names the configuration file.

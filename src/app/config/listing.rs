@@ -10,7 +10,7 @@ use crate::model::setting::{Setting, Settings};
 /// Columns of the sample file's comments.
 const WIDTH: usize = 78;
 
-/// What stands in place of a secret.
+/// The text that is shown in place of a secret.
 const MASK: &str = "***";
 
 /// The settings in force, without secrets.
@@ -58,7 +58,7 @@ pub fn show(settings: &Settings, origins: bool) -> String {
         .collect()
 }
 
-/// What sets it, and where that stands.
+/// Returns the line that sets it in the configuration file, and the place where its value comes from.
 fn line(setting: &Setting) -> (String, &str) {
     let name = setting.name;
     let line = match &setting.values {
@@ -99,7 +99,7 @@ fn entry(key: &Key) -> String {
     }
 }
 
-/// As a comment, broken into lines.
+/// Returns text as a comment, broken into lines.
 fn wrapped(text: &str) -> String {
     let options = Options::new(WIDTH)
         .initial_indent("# ")

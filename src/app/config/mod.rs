@@ -41,7 +41,8 @@ impl Config {
 }
 
 impl Config {
-    /// The same with what is saved in the database, and what is wrong with that, which is left out.
+    /// Returns the configuration with the settings that are saved in the database. Saved settings that are wrong are
+    /// left out and returned as faults.
     pub fn with_saved(&self, saved: &SavedSettings) -> (Self, Vec<ConfigFault>) {
         let mut raw = self.raw.with_saved(saved);
         let mut faults = std::mem::take(&mut raw.faults);
@@ -103,7 +104,7 @@ impl Reader<'_> {
         self.check_sign_in(config);
     }
 
-    /// What would let nobody in.
+    /// Adds a fault for each missing setting without which nobody could sign in.
     fn check_sign_in(&mut self, config: &Config) {
         let is_given = |name| self.raw.given(Key::named(name)).is_some();
         let by_proxy = is_given("sign_in.proxy_user_header");

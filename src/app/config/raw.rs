@@ -21,7 +21,7 @@ use crate::model::setting::{SavedSettings, SettingOrigin};
 /// The configuration file inside of the data directory, read if it is there.
 pub const CONFIG_FILE: &str = "everpost.toml";
 
-/// What was given, before the values are checked.
+/// The settings as they were given, before their values are checked.
 #[derive(Clone, Default)]
 pub struct RawConfig {
     settings: BTreeMap<&'static str, Given>,
@@ -65,13 +65,13 @@ impl RawConfig {
         raw
     }
 
-    /// The same from the environment of this process.
+    /// Gathers the settings from `flags`, the environment of this process and the configuration file.
     pub fn of_process(flags: ConfigFlags) -> Self {
         Self::gather(flags, std::env::vars_os())
     }
 
-    /// The same with what is saved in the database: names and values, as in an environment variable. What is not, or
-    /// no longer, a value of a setting that can change while the appliance runs becomes a fault and is left out.
+    /// Adds the settings that are saved in the database: names and values, as in an environment variable. An entry is
+    /// left out and becomes a fault unless it is a valid value of a setting that can change while the appliance runs.
     pub(super) fn with_saved(&self, saved: &SavedSettings) -> Self {
         let mut raw = self.clone();
         for (name, text) in saved {
@@ -141,7 +141,7 @@ impl RawConfig {
         self.file.clone().unwrap_or_else(|| self.own_file())
     }
 
-    /// Whether there was a configuration file.
+    /// Returns whether there was a configuration file.
     pub fn file_was_read(&self) -> bool {
         self.file.is_some()
     }
@@ -294,7 +294,7 @@ impl Origin {
     }
 }
 
-/// As it stands after "set by" and in comments: `--listen`, `EVERPOST_LISTEN`, `etc/everpost.toml`.
+/// Writes the origin as it follows "set by" and stands in comments: `--listen`, `EVERPOST_LISTEN`, `etc/everpost.toml`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.place.as_str() {

@@ -53,11 +53,11 @@ macro_rules! settings {
         #[derive(Clone, Debug)]
         pub struct Config {
             $(#[doc = $doc] pub $field: $type,)*
-            /// Whether it is for `everpost dev`, which is no setting.
+            /// Is true for `everpost dev`; this is no setting.
             pub dev: bool,
-            /// All of it as it may be shown.
+            /// All settings as they may be shown, without secrets.
             pub shown: Arc<Settings>,
-            /// All of it as it was given.
+            /// All settings as they were given.
             pub(super) raw: Arc<RawConfig>,
         }
 
@@ -82,7 +82,7 @@ macro_rules! settings {
             }
         }
 
-        /// What is wrong with these values of a setting, if anything is.
+        /// Returns the problem of these values of a setting, if there is one.
         pub(super) fn problem_of(key: &Key, values: &[String]) -> Option<String> {
             match key.name {
                 $($name => first_problem(values, $parse),)*

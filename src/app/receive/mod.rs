@@ -159,7 +159,7 @@ impl Drop for Receiver {
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Answering {
     options: ReceiverOptions,
     turns: Mutex<Turns>,

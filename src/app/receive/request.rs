@@ -23,7 +23,7 @@ pub struct ReceivedRequest {
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
     pub kind: RequestKind,
-    /// Whether its signature is good; `None` where none is expected.
+    /// The result of checking its signature; `None` where none is expected.
     pub signature: Option<Result<(), NotSigned>>,
     pub events: Vec<ReceivedEvent>,
     pub answer: ScriptedResponse,

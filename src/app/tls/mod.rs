@@ -26,7 +26,7 @@ use crate::base::Timestamp;
 use crate::store::DataDir;
 use crate::wire::pem::{Part, certified_key, expires_at};
 
-/// What a handshake begins with: the content type of its record (RFC 8446, section 5.1).
+/// The first byte of a handshake: the content type of its record (RFC 8446, section 5.1).
 pub(super) const HANDSHAKE: u8 = 22;
 
 /// How often the files are looked at.
@@ -48,7 +48,7 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// As the settings ask for; `None` without any.
+    /// Opens TLS as the settings ask for; returns `None` if they ask for none.
     pub(super) fn open(
         config: &Config,
         data_dir: &DataDir,

@@ -38,8 +38,8 @@ struct BudgetState {
     of_strangers: AtomicUsize,
     /// Accounts that can be closed to make room.
     closable: Mutex<Vec<Weak<AccountState>>>,
-    /// Those of them that may go before the others, as they were last looked at, in the order in which they came: those whose clients
-    /// have shown no key or, if everything is soon gone, all.
+    /// The closable accounts that are asked to close before others, in the order in which they came, as last looked at:
+    /// those whose clients have shown no key, or all if `is_passing`.
     strangers: Mutex<VecDeque<Weak<AccountState>>>,
     going: Mutex<Going>,
     patience: Duration,

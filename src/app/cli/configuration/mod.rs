@@ -71,7 +71,7 @@ pub(super) struct How {
     dry_run: bool,
 }
 
-/// What is there differs from the files: exit code 1, and the answer has said how.
+/// The appliance differs from the files: exit code 1. The differences have been printed.
 #[derive(Debug, thiserror::Error)]
 #[error("the files and the appliance differ")]
 pub(super) struct Different;
@@ -163,7 +163,7 @@ async fn apply(server: &Server, objects: &[Object], how: &How) -> anyhow::Result
     Ok(())
 }
 
-/// What leads to these objects. If something is wrong with them, all of it is the error.
+/// Asks the server for the plan that leads to these objects. Lists all their faults in the error if there are any.
 async fn plan(server: &Server, objects: &[Object], prune: bool) -> anyhow::Result<Value> {
     let all: Vec<&Value> = objects.iter().map(|object| &object.value).collect();
     let request = server.post(["everpost", "configuration", "plan"]);

@@ -83,7 +83,7 @@ impl Resubmit {
     }
 }
 
-/// As many requests as it takes.
+/// Resubmits these deliveries, in as many requests as it takes.
 async fn selection(
     server: &Server,
     deliveries: &[i64],

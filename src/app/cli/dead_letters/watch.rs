@@ -34,7 +34,7 @@ struct Watch {
     began_at: Timestamp,
     /// When the last one that is shown was dead-lettered.
     last_at: Timestamp,
-    /// What has been shown and is still asked for: when each was dead-lettered.
+    /// The deliveries that have been shown and may be listed again, with the moments when they were dead-lettered.
     shown: BTreeMap<i64, Timestamp>,
 }
 
@@ -109,7 +109,7 @@ impl Watch {
         }
     }
 
-    /// Those that have not been shown, in the order in which they were dead-lettered.
+    /// Returns the dead letters that have not been shown, in the order in which they were dead-lettered.
     fn new_ones(&mut self, found: Vec<Value>) -> Vec<Value> {
         let key = |each: &Value| Some((moment(each, "/endedAt")?, each["deliveryId"].as_i64()?));
         let keyed = found

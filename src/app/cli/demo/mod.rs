@@ -82,7 +82,8 @@ impl DemoArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What the environment says is meant for appliances that last.
+    /// Returns the configuration of the appliance, without environment variables: these are meant for appliances that
+    /// last.
     fn config(&self, data_dir: &Path) -> anyhow::Result<Config> {
         let mut flags = ConfigFlags::default();
         flags.set("data_dir", data_dir.display().to_string());

@@ -1,4 +1,5 @@
-//! What happens: definitions, handshakes, publishing, waiting for the end, and the check that it ended well.
+//! The course of the demonstration: definitions, handshakes, publishing, waiting for the end, and the check that it
+//! ended well.
 
 use std::convert::Infallible;
 use std::io;
@@ -233,7 +234,7 @@ fn has_gone_as(role: &Role, delivery: &Value) -> bool {
         && statuses.eq(role.answers.iter().map(|each| Some(u64::from(*each))))
 }
 
-/// What somebody who stays can do, with everything filled in.
+/// Returns the text that shows a user who stays what to try, with everything filled in.
 pub(super) async fn invitation(stage: &Stage, password: &Secret) -> anyhow::Result<String> {
     let key = first_key(&stage.server, TopicArg::custom(TOPIC)).await?;
     Ok(story::invitation(&Invitation {

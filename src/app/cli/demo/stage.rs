@@ -37,9 +37,9 @@ pub(super) struct Role {
     pub(super) name: &'static str,
     /// The only type of events that it wants; `None` for all.
     pub(super) event_type: Option<&'static str>,
-    /// What the receiver answers to each event, attempt by attempt.
+    /// The status codes with which the receiver answers each event, attempt by attempt.
     pub(super) answers: &'static [u16],
-    /// What the receiver's last answer does with the event.
+    /// The word for what the receiver's last answer does with the event.
     pub(super) verb: &'static str,
     /// The state in which every delivery ends.
     pub(super) ends: &'static str,

@@ -186,7 +186,7 @@ fn answer(attempt: &Value) -> String {
     status.map_or_else(|| text(attempt, "/outcome"), |status| status.to_string())
 }
 
-/// What to do after a demonstration that does not stay.
+/// Returns the text about what to try after a demonstration that does not stay.
 pub(super) fn next_steps(program: &str) -> String {
     format!(
         "

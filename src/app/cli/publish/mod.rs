@@ -62,7 +62,7 @@ pub(super) struct PublishArgs {
     key: KeyArgs,
 }
 
-/// What it takes to publish to the topic.
+/// The key and the schema for publishing to the topic.
 struct Access {
     /// `None` for the token of the command line.
     key: Option<String>,

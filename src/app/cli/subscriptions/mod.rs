@@ -220,7 +220,7 @@ pub(super) async fn handshake_ended(
 }
 
 impl Write {
-    /// What the flags say, in the shape of the topic's kind.
+    /// Returns the properties that the flags name, in the form for the topic's kind.
     fn properties(&self, current: &Value) -> anyhow::Result<Map<String, Value>> {
         match self.named.topic().is_in_namespace() {
             true => {
@@ -243,7 +243,7 @@ impl Write {
         }
     }
 
-    /// What changes. A property that changes is sent whole.
+    /// Returns the body of the request that changes the subscription. A property that changes is sent whole.
     async fn changes(&self, server: &Server) -> anyhow::Result<Value> {
         if let Some(file) = &self.file {
             return body::read(file);

@@ -1,4 +1,4 @@
-//! What `everpost subscriptions` prints.
+//! The output of `everpost subscriptions`.
 
 use serde_json::{Value, json};
 
@@ -163,7 +163,7 @@ fn batch(subscription: &Value) -> String {
     }
 }
 
-/// What is not left to the settings of the server.
+/// Lists the limits that the subscription sets itself, in place of the settings of the server.
 fn pace(subscription: &Value) -> String {
     let limit = |name: &str, unit: &str| {
         let pointer = format!("/properties/destination/properties/{name}");

@@ -15,7 +15,8 @@ use crate::wire::resource::configuration::above;
 /// The region of what is here.
 pub(super) const LOCATION: &str = "local";
 
-/// What carries over, by its type in small letters. Service Bus has one namespace here, so that its name is left out.
+/// The types of resources that are imported, in lower case. There is one Service Bus namespace here, so the name of a
+/// namespace in the template is dropped.
 const CARRIED: [(&str, TargetKind); 12] = [
     ("microsoft.eventgrid/topics", TargetKind::Topic),
     (
@@ -55,7 +56,7 @@ const CARRIED: [(&str, TargetKind); 12] = [
     ),
 ];
 
-/// What does not, by a part of its type, and why.
+/// Resources that are not imported for a reason of their own: a part of their type, and the reason.
 const LEFT_OUT: [(&str, &str); 4] = [
     (
         "/domains",
@@ -69,7 +70,7 @@ const LEFT_OUT: [(&str, &str); 4] = [
 const NOT_AZURES: &str =
     "the events of Azure's own resources are not here; publish them to a topic";
 
-/// What event subscriptions say of tokens of Microsoft Entra.
+/// The properties of event subscriptions about tokens of Microsoft Entra.
 const ENTRA: [&str; 2] = [
     "azureActiveDirectoryTenantId",
     "azureActiveDirectoryApplicationIdOrUri",
@@ -128,13 +129,13 @@ struct Resource<'a> {
     definition: &'a Value,
     /// With the provider in front.
     kind: String,
-    /// Of each segment of its type.
+    /// The name for each segment of its type.
     names: Vec<String>,
 }
 
 struct Reader<'a> {
     to: &'a mut Translation,
-    /// What is known to be missing, so that nothing can belong to it.
+    /// Objects that were left out, so that nothing that belongs to them can be imported either.
     left_out: BTreeSet<String>,
     /// The namespaces of Service Bus.
     buses: BTreeSet<String>,
@@ -152,7 +153,8 @@ impl Reader<'_> {
         self.resources(template, &scope, path, None);
     }
 
-    /// Those of a template, or those within a resource. Templates of Bicep may have an object in place of the list.
+    /// Reads the resources of a template, or the resources nested in `outer`. Templates that Bicep writes may have an
+    /// object in place of the list.
     fn resources(
         &mut self,
         of: &Value,
@@ -329,7 +331,7 @@ impl Reader<'_> {
         self.to.objects.push(object);
     }
 
-    /// What is different here in event subscriptions.
+    /// Changes the properties of an event subscription where they differ here from those of Azure.
     fn subscription(&mut self, target: &Target, properties: &mut Value) -> Result<(), Lost> {
         let is_namespace = !member(properties, "deliveryConfiguration").is_null();
         let is_pulled = !member(member(properties, "deliveryConfiguration"), "queue").is_null();

@@ -23,14 +23,14 @@ const TOO_LARGE: &str = "the template comes to too many values, or to texts that
 /// Bytes of a text that is put together, above the longest property.
 const TEXT_BYTES_MAX: usize = 65_536;
 
-/// What expressions of a template refer to.
+/// The values that expressions of a template can refer to.
 pub(super) struct Scope<'a> {
     /// The declarations of the template.
     pub(super) parameters: &'a Value,
     /// Values of parameters by their names.
     pub(super) given: Map<String, Value>,
     pub(super) variables: &'a Value,
-    /// Of all templates of a file.
+    /// The steps of evaluation so far, in all templates of a file.
     pub(super) steps: &'a Cell<usize>,
 }
 
@@ -63,7 +63,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The same with the first problem as an error.
+    /// Returns a value with its expressions evaluated, or the first problem as the error.
     fn evaluate(&self, value: &Value, depth: usize) -> Result<Value, String> {
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
@@ -132,7 +132,7 @@ impl Scope<'_> {
         })
     }
 
-    /// What a function answers. Functions that need more than the template are known to Azure alone.
+    /// Calls a template function. Functions that need more than the template are known to Azure alone.
     fn call(&self, name: &str, arguments: &[Value], depth: usize) -> Result<Value, String> {
         let text = |at: usize| arguments.get(at).map(written).unwrap_or_default();
         let answer = match name.to_ascii_lowercase().as_str() {

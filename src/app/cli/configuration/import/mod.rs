@@ -88,10 +88,10 @@ impl Run for ImportCommand {
 #[derive(Default)]
 struct Translation {
     objects: Vec<Value>,
-    /// What is different here.
+    /// Differences from the original that the user should know about.
     notes: Vec<String>,
     left_out: Vec<String>,
-    /// What makes a file one that its own product would not take, with its path.
+    /// Problems, each with its JSON path, for which the product that the file is meant for would not accept it.
     faults: Vec<String>,
 }
 
@@ -174,7 +174,7 @@ pub(in crate::app) fn objects_of_template(text: &str) -> Vec<Value> {
     translation.objects
 }
 
-/// The same with spaces in place of comments, so that lines and columns stay.
+/// Returns JSON without its comments. The newlines in them are kept, so that the line numbers of errors are right.
 fn without_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();

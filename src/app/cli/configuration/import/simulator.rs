@@ -115,7 +115,7 @@ fn of_topic(topic: &Value, to: &mut Translation) {
     to.leave_out_others(subscribers, &kinds, &format!("{title}: subscribers"));
 }
 
-/// What publishers send to a topic, and what its subscribers receive, where the file says so.
+/// The schemas of the events that publishers send to a topic and its subscribers receive, where the file names them.
 #[derive(Clone, Copy)]
 struct TopicSchemas {
     input: Option<Schema>,
