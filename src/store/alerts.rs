@@ -75,7 +75,8 @@ const MESSAGE: &str = "SELECT alert_message.id, rule, subject, body, firing, sta
      alert_message.created_at, next_attempt_at, alert_message.sent_at, alert_message.error, name \
      FROM alert_message JOIN alert_channel ON alert_channel.id = channel_id";
 
-/// What a rule has to say to a channel is sent in its order, and never so soon after the message before.
+/// Selects the messages that are due. The messages of one rule to one channel are sent in their order, and each only
+/// some time after the one before.
 const DUE: &str = "SELECT id, rule, subject, body, firing, attempts, channel_id, created_at FROM alert_message AS due \
      WHERE state = 'Pending' AND next_attempt_at <= ?1 AND NOT EXISTS (SELECT 1 FROM alert_message AS other \
          WHERE other.channel_id = due.channel_id AND other.rule = due.rule \

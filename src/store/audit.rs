@@ -1,7 +1,8 @@
 //! The audit log. Entries are added and, in the end, deleted; none is changed.
 //!
-//! What somebody changes in the store goes through [`Db::write_audited`], so that the change and its entry
-//! are one transaction, and that what is provisioned stays as it is. What was only looked at, or done outside of the store, is recorded by itself.
+//! Every change that somebody makes to the store goes through [`Db::write_audited`], so that the change and its entry
+//! are one transaction, and that provisioned resources stay as they are. An entry for reading something, or for a
+//! change outside of the store, is recorded by itself.
 
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ pub struct Audit {
 pub struct AuditQuery {
     /// The actor's name, or its kind.
     pub actor: Option<String>,
-    /// What was done, such as `Create`.
+    /// The name of the action, such as `Create`.
     pub action: Option<String>,
     /// The kind of the target, such as `Topic`.
     pub target_kind: Option<String>,

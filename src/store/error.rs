@@ -54,26 +54,28 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the store is of no use any more.
+    /// Reports whether the store cannot be used any more.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Closed | Self::Failed(_))
     }
 
-    /// Whether the process must end.
+    /// Reports whether the process must end because of this error.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Failed(_))
     }
 
-    /// Whether what was asked for is there and cannot be read.
+    /// Reports whether the requested rows exist but cannot be read.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::Damaged(_))
     }
 
-    /// The same for a change: after it has met damage nothing more may be written.
+    /// Returns this error as that of a change. A change that has met damage has failed for good, since nothing more may
+    /// be written after it.
     pub(super) fn of_change(self) -> Self {
-        match matches!(self, Self::Damaged(_)) {
-            true => Self::Failed(self.to_string()),
-            false => self,
+        if matches!(self, Self::Damaged(_)) {
+            Self::Failed(self.to_string())
+        } else {
+            self
         }
     }
 }
@@ -88,7 +90,7 @@ impl BackupError {
         Self(reason.to_string())
     }
 
-    /// What happened to that file or directory.
+    /// Makes an error from `cause` that names the file or directory at `path`.
     pub(super) fn at(path: &Path, cause: impl Display) -> Self {
         Self(format!("{}: {cause}", path.display()))
     }
@@ -146,9 +148,10 @@ impl From<rusqlite::Error> for StoreError {
         if code == ErrorCode::DatabaseCorrupt {
             return Self::Damaged(error.to_string());
         }
-        match FATAL.contains(&code) {
-            true => Self::Failed(error.to_string()),
-            false => Self::Other(error.to_string()),
+        if FATAL.contains(&code) {
+            Self::Failed(error.to_string())
+        } else {
+            Self::Other(error.to_string())
         }
     }
 }

@@ -216,9 +216,10 @@ fn record(
         return Ok(None);
     };
     let definition = definition(&text)?;
-    let response = match is_delivery {
-        true => definition.response(taken.saturating_sub(1), arrival.attempts),
-        false => ScriptedResponse::Status(200),
+    let response = if is_delivery {
+        definition.response(taken.saturating_sub(1), arrival.attempts)
+    } else {
+        ScriptedResponse::Status(200)
     };
     insert(tx, id, number, arrival, response)?;
     let forget = "DELETE FROM inspected_request WHERE inspector_id = ?1 AND number <= ?2";

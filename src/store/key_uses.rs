@@ -15,7 +15,7 @@ pub struct KeyUses {
 }
 
 impl KeyUses {
-    /// Stores these, in one transaction.
+    /// Stores when these keys were used, in one transaction.
     pub async fn keep(&self, uses: Vec<(KeyRef, Timestamp)>) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -29,7 +29,7 @@ impl KeyUses {
             .await
     }
 
-    /// Those of both keys.
+    /// Returns when each of the two keys of `owner` was last used.
     pub async fn of(&self, owner: KeyOwner) -> Result<[Option<Timestamp>; 2], StoreError> {
         let (table, id) = row_of(owner);
         let select = format!("SELECT key1_used_at, key2_used_at FROM {table} WHERE id = ?1");

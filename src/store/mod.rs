@@ -158,27 +158,28 @@ impl Store {
         Ok(store)
     }
 
-    /// What a start of this version would do first to the database in the data directory `folder`, which a running
-    /// server may have open. Changes nothing.
+    /// Returns the upgrade that a start of this version would make of the database in the data directory `folder`,
+    /// which a running server may have open. Changes nothing.
     pub fn upgrade_of(folder: &Path) -> Result<Upgrade, StoreError> {
         migrate::plan(&folder.join(FILE))
     }
 
-    /// The settings that are saved in the data directory `folder`, which a running server may have open; none without
-    /// a database of this version.
+    /// Returns the settings that are saved in the data directory `folder`, which a running server may have open. There
+    /// are none without a database of this version.
     pub fn saved_settings(folder: &Path) -> Result<SavedSettings, StoreError> {
         let path = folder.join(FILE);
         if !path.exists() {
             return Ok(SavedSettings::new());
         }
         let Upgrade { from, to, .. } = migrate::plan(&path)?;
-        match from == to {
-            true => settings::all(&db::open_reader(&path)?),
-            false => Ok(SavedSettings::new()),
+        if from == to {
+            settings::all(&db::open_reader(&path)?)
+        } else {
+            Ok(SavedSettings::new())
         }
     }
 
-    /// Whether the last process that had the database in `data_dir` open has closed it, which takes the log away.
+    /// Reports whether the last process that had the database in `data_dir` open has closed it, which removes the log.
     pub fn was_closed(data_dir: &DataDir) -> bool {
         let log = std::fs::metadata(db::log_of(&data_dir.file(FILE)));
         log.map_or(true, |log| log.len() == 0)

@@ -12,20 +12,20 @@ use crate::store::row::unreadable;
 use crate::store::sql::Sql;
 use crate::wire::resource::configuration::above;
 
-/// What is provisioned.
+/// The marks of the resources that are provisioned from files.
 #[derive(Clone)]
 pub struct ProvisionedStore {
     pub(super) db: Db,
 }
 
 impl ProvisionedStore {
-    /// All of it.
+    /// Returns the marks of all provisioned resources.
     pub async fn all(&self) -> Result<Vec<Mark>, StoreError> {
         let select = "SELECT kind, name, file FROM provisioned";
         self.db.read(|tx| tx.readable(select, [], mark)).await
     }
 
-    /// Puts `marks` in the place of those that there are.
+    /// Replaces all marks by `marks`.
     pub async fn replace(&self, marks: Vec<Mark>) -> Result<(), StoreError> {
         let put = "INSERT INTO provisioned (kind, name, file) VALUES (?1, ?2, ?3)";
         let change = move |tx: &WriteTx| {
@@ -64,7 +64,7 @@ pub(super) fn check(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreErro
     }
 }
 
-/// Whether the deletion of `outer` deletes `inner`, too.
+/// Reports whether the deletion of `outer` deletes `inner`, too.
 fn belongs_to(inner: &Target, outer: &Target) -> bool {
     let is_outer = |of: Target| of.kind == outer.kind && of.name.eq_ignore_ascii_case(&outer.name);
     above(inner).into_iter().any(is_outer)

@@ -156,8 +156,8 @@ pub(super) fn rule(row: &Row<'_>) -> Result<(SubscriptionId, Rule), StoreError> 
     let what = "rule";
     let (name, definition): (String, String) = (row.get(1)?, row.get(2)?);
     let name = RuleName::parse(&name).map_err(|error| unreadable(what, error))?;
-    let rule = resource::rule_from_text(name, &definition);
-    let rule = rule.map_err(|error| unreadable(what, error))?;
+    let rule =
+        resource::rule_from_text(name, &definition).map_err(|error| unreadable(what, error))?;
     let created_at = row.get(3)?;
     Ok((row.get(0)?, Rule { created_at, ..rule }))
 }
@@ -199,8 +199,8 @@ pub(super) fn subscription(
     let name: String = row.get(2)?;
     let definition: String = row.get(3)?;
     let definition = encryption.open(SUBSCRIPTION_DEFINITION, id, &definition)?;
-    let code: Option<String> = row.get(6)?;
-    let code = code.map(|code| encryption.open(VALIDATION_CODE, id, &code));
+    let stored_code: Option<String> = row.get(6)?;
+    let code = stored_code.map(|code| encryption.open(VALIDATION_CODE, id, &code));
     Ok(EventSubscription {
         id: SubscriptionId(id),
         topic_id: row.get(1)?,
@@ -267,9 +267,11 @@ pub(super) fn data_column(data: &EventData) -> ValueRef<'_> {
 
 /// Further attributes as JSON; `None` if there are none, as usual.
 pub(super) fn attributes_column(attributes: &[Attribute]) -> Option<String> {
-    let pairs = attributes.iter();
-    let pairs = pairs.map(|each| (each.name.as_str(), each.value.as_str()));
-    pairs_column(&pairs.collect::<Vec<_>>())
+    let pairs: Vec<_> = attributes
+        .iter()
+        .map(|each| (each.name.as_str(), each.value.as_str()))
+        .collect();
+    pairs_column(&pairs)
 }
 
 fn attributes_from(text: Option<&str>) -> Result<Vec<Attribute>, StoreError> {
@@ -304,7 +306,8 @@ pub(super) fn pairs_from(text: Option<&str>) -> Result<Vec<(String, String)>, St
     })
 }
 
-/// What a receiver said about a dead letter, from three columns on.
+/// Reads the reason, description and properties that a receiver gave for a dead letter, from the columns at `index` and
+/// the two after it.
 pub(super) fn details(row: &Row<'_>, index: usize) -> Result<DeadLetterDetails, StoreError> {
     Ok(DeadLetterDetails {
         reason: row.get(index)?,

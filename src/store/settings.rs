@@ -15,7 +15,7 @@ pub struct SettingStore {
 }
 
 impl SettingStore {
-    /// All of them.
+    /// Returns all saved settings.
     pub async fn saved(&self) -> Result<SavedSettings, StoreError> {
         self.db.read(all).await
     }

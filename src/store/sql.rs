@@ -77,7 +77,7 @@ pub(super) trait Sql {
         self.one(sql, values, |row| Ok(row.get(0)?))
     }
 
-    /// Whether a query has rows.
+    /// Reports whether a query returns any rows.
     fn is_any(&self, sql: &str, values: impl Params) -> Result<bool, StoreError> {
         Ok(self.first(sql, values, |_| Ok(()))?.is_some())
     }

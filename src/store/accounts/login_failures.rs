@@ -93,9 +93,8 @@ impl Accounts {
                 let waits = wait(tx, &counted, now)?;
                 if waits.is_none() {
                     for guesser in counted.account.into_iter().chain(counted.networks) {
-                        let failures = failures(tx, guesser)?;
-                        let failures = failures.unwrap_or(LoginFailures::none(now));
-                        put(tx, guesser, failures.one_more(now))?;
+                        let before = failures(tx, guesser)?.unwrap_or(LoginFailures::none(now));
+                        put(tx, guesser, before.one_more(now))?;
                     }
                     make_room(tx)?;
                 }

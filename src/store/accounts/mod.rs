@@ -25,7 +25,7 @@ pub struct Accounts {
     pub(super) encryption: Encryption,
 }
 
-/// What a user or an API token may do.
+/// The permissions of a user or an API token.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -53,7 +53,7 @@ impl Role {
         }
     }
 
-    /// Whether it sees what events carry, and what receivers say of them.
+    /// Reports whether the role may see the data of events and the responses of receivers.
     pub fn sees_data(self) -> bool {
         self >= Self::Operator
     }

@@ -9,7 +9,7 @@ use crate::store::accounts::{AccountError, Accounts, UserId};
 use crate::store::engine::encryption::USER_TOTP;
 use crate::store::error::StoreError;
 
-/// What a code is compared with.
+/// The stored second factor of a user, against which a code is checked.
 #[derive(Clone, Debug)]
 pub struct SecondFactor {
     pub seed: Seed,

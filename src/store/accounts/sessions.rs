@@ -28,7 +28,7 @@ pub struct SessionRecord {
     pub expires_at: Timestamp,
     /// The address that it was started from.
     pub address: Option<String>,
-    /// What the browser calls itself.
+    /// The name that the browser gives itself in its requests.
     pub browser: Option<String>,
 }
 

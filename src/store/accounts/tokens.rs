@@ -96,8 +96,8 @@ impl Accounts {
         self.db
             .write_audited(move |tx| {
                 let delete = format!("DELETE FROM api_token WHERE id = ?1 RETURNING {COLUMNS}");
-                let deleted = tx.query_row(&delete, [id.0], token).optional()?;
-                let deleted = deleted.ok_or(AccountError::TokenNotFound)?;
+                let found = tx.query_row(&delete, [id.0], token).optional()?;
+                let deleted = found.ok_or(AccountError::TokenNotFound)?;
                 let changes = changes(Some(&audited(&deleted)), None);
                 let target = TargetKind::ApiToken.named(&deleted.name);
                 let entry = by.did(AuditAction::Delete { changes }, target);
@@ -120,7 +120,7 @@ impl Accounts {
     }
 }
 
-/// What the audit log says of a token.
+/// Returns the properties of a token that the audit log records.
 fn audited(token: &ApiToken) -> Value {
     json!({
         "name": token.name,

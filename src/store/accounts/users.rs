@@ -33,7 +33,7 @@ pub struct User {
     pub disabled_at: Option<Timestamp>,
     /// The last sign-in.
     pub signed_in_at: Option<Timestamp>,
-    /// Whether a second factor is set up.
+    /// Is true if a second factor is set up.
     pub has_second_factor: bool,
     /// When the password link expires, if there is one.
     pub link_expires_at: Option<Timestamp>,
@@ -138,7 +138,7 @@ const COLUMNS: &str = "id, name, password_hash, role, created_at, disabled_at, s
      link_expires_at, totp IS NOT NULL, time_zone, source, subject";
 
 impl Accounts {
-    /// Whether there is a user. Until then the appliance is unclaimed.
+    /// Reports whether there is a user. Until there is one, the appliance is unclaimed.
     pub async fn is_claimed(&self) -> Result<bool, StoreError> {
         self.db
             .read(|tx| {
@@ -248,9 +248,10 @@ impl Accounts {
     ) -> Result<(), AccountError> {
         self.db
             .write_audited(move |tx| {
-                let before = match change.password.is_some() {
-                    true => local(tx, id)?,
-                    false => existing(tx, id)?,
+                let before = if change.password.is_some() {
+                    local(tx, id)?
+                } else {
+                    existing(tx, id)?
                 };
                 tx.execute(
                     "UPDATE user SET role = coalesce(?2, role), disabled_at = CASE ?3 \
@@ -343,7 +344,7 @@ impl Accounts {
     }
 }
 
-/// What the audit log says about a user.
+/// Returns the properties of a user that the audit log records.
 pub(super) fn audited(user: &User) -> Value {
     json!({
         "name": user.name,
@@ -412,9 +413,10 @@ fn set_password(
 fn keep_an_admin(tx: &Connection) -> Result<(), AccountError> {
     let some = "SELECT 1 FROM user WHERE role = 'admin' AND disabled_at IS NULL \
          AND password_hash <> '' LIMIT 1";
-    match tx.prepare_cached(some)?.exists([])? {
-        true => Ok(()),
-        false => Err(AccountError::LastAdmin),
+    if tx.prepare_cached(some)?.exists([])? {
+        Ok(())
+    } else {
+        Err(AccountError::LastAdmin)
     }
 }
 
@@ -431,12 +433,13 @@ pub(super) fn local(tx: &Connection, id: UserId) -> Result<User, AccountError> {
     }
 }
 
-/// How many users there are, if there may be one more.
+/// Returns the number of users. Fails if there may be no further one.
 pub(super) fn reject_beyond_limit(tx: &Connection) -> Result<i64, AccountError> {
     let count: i64 = tx.query_row("SELECT count(*) FROM user", [], |row| row.get(0))?;
-    match count < USERS_MAX {
-        true => Ok(count),
-        false => Err(AccountError::TooMany),
+    if count < USERS_MAX {
+        Ok(count)
+    } else {
+        Err(AccountError::TooMany)
     }
 }
 

@@ -122,8 +122,8 @@ fn of_database(dir: &Path, database_id: &str) -> Result<Vec<KeptBackup>, BackupE
             .is_some_and(|name| name.starts_with(NAME_PREFIX));
         is_named_so && entry.file_type().is_ok_and(|kind| kind.is_dir())
     };
-    let entries = entries.filter_map(Result::ok).filter(is_backup);
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    let backups = entries.filter_map(Result::ok).filter(is_backup);
+    let mut paths: Vec<PathBuf> = backups.map(|entry| entry.path()).collect();
     paths.sort_unstable_by(|one, other| other.cmp(one)); // names begin with the moment
     paths.truncate(LOOKED_AT_MAX);
     let found = paths.into_iter().filter_map(|path| {

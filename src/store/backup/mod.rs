@@ -30,8 +30,8 @@ use crate::store::engine::online_copy::{EachStep, copy_online};
 use crate::store::engine::{checksum, master_key, migrate};
 use crate::store::{BackupError, DataDir, FILE, Pages, StoreError, Upkeep, write_private};
 
-/// What the write-ahead log may grow to while a snapshot is held: more than a busy appliance writes while some tens of
-/// gigabytes are copied.
+/// The bytes that the write-ahead log may grow to while a snapshot is held: more than a busy appliance writes while
+/// some tens of gigabytes are copied.
 const LOG_BYTES_MAX: u64 = 4 * 1_024 * 1_024 * 1_024;
 
 /// The lowest priority that there is.
@@ -44,7 +44,7 @@ const STAGE: &str = "backup-upload";
 /// Characters of a database's id: enough to tell the appliances apart that share a directory.
 const ID_CHARACTERS: usize = 16;
 
-/// What is backed up besides the database, and where to.
+/// An order to back up the database and files beside it into a directory.
 #[derive(Clone, Debug)]
 pub struct BackupOrder {
     /// The directory that gets the backup; it exists.
@@ -56,8 +56,8 @@ pub struct BackupOrder {
 }
 
 impl Upkeep {
-    /// Makes a backup while the database is used, on a thread of its own. `progress` hears how far it is, and says
-    /// whether it is to go on.
+    /// Makes a backup while the database is used, on a thread of its own. `progress` is called with the pages copied so
+    /// far, and returns whether to go on.
     pub async fn back_up(
         &self,
         order: BackupOrder,
@@ -85,7 +85,7 @@ impl Upkeep {
         Stage::begin(&*self.data_dir()?)
     }
 
-    /// What tells this database from others.
+    /// Returns the id that tells this database from others.
     pub fn database_id(&self) -> Result<String, BackupError> {
         database_id(&self.data_dir()?.file(FILE))
     }
@@ -154,9 +154,10 @@ fn make_with(
     let draft = Draft::begin(draft_of(&order.into, &database_id))?;
     copy_database(&database, &draft.file(FILE), &mut |pages| {
         space.check(&database)?;
-        match progress(pages) {
-            true => Ok(()),
-            false => Err(BackupError("it was stopped".to_owned())),
+        if progress(pages) {
+            Ok(())
+        } else {
+            Err(BackupError("it was stopped".to_owned()))
         }
     })?;
     drop(hold);
@@ -188,14 +189,14 @@ fn make_with(
     draft.finish(&order.into, manifest)
 }
 
-/// What must stay free, and what the log may not grow past.
+/// Checks during a backup that enough stays free on the disks, and that the log does not grow too large.
 struct DiskSpace<'a> {
     data_dir: &'a Path,
     order: &'a BackupOrder,
 }
 
 impl DiskSpace<'_> {
-    /// Whether there is enough for a copy.
+    /// Fails if there is not enough free space for a copy of the database.
     fn check_for(&self, database: &Path) -> Result<(), BackupError> {
         let BackupOrder {
             into,
@@ -205,9 +206,10 @@ impl DiskSpace<'_> {
         let bytes = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
         let needed = bytes(database) + bytes(&db::log_of(database));
         let free = free_bytes(into).map_err(|error| BackupError::at(into, error))?;
-        match free < needed.saturating_add(*free_bytes_min) {
-            false => Ok(()),
-            true => Err(BackupError::at(
+        if free >= needed.saturating_add(*free_bytes_min) {
+            Ok(())
+        } else {
+            Err(BackupError::at(
                 into,
                 format!(
                     "{} are free, and the backup takes up to {} besides the {} that have to stay free \
@@ -216,11 +218,11 @@ impl DiskSpace<'_> {
                     human::bytes(needed),
                     human::bytes(*free_bytes_min)
                 ),
-            )),
+            ))
         }
     }
 
-    /// Whether enough is left on both disks.
+    /// Fails if too little is left on one of the disks, or if the log has grown too large.
     fn check(&self, database: &Path) -> Result<(), BackupError> {
         for dir in [self.data_dir, self.order.into.as_path()] {
             let free = free_bytes(dir).map_err(|error| BackupError::at(dir, error))?;
@@ -297,7 +299,7 @@ fn copy_private(from: &Path, to: &Path) -> Result<(), BackupError> {
     write_private(to, &text).map_err(|error| BackupError::at(to, error))
 }
 
-/// What is in a copy.
+/// The contents of a copied database, for the manifest of the backup.
 struct Contents {
     schema: i64,
     counts: BackupCounts,
@@ -339,7 +341,8 @@ fn examine(copy: &Path) -> Result<Contents, BackupError> {
     Ok(contents)
 }
 
-/// What tells a database from others: the moment in which it was created. A restored one is the same.
+/// Returns the id that tells a database from others. It is made from the moment in which the database was created, so a
+/// restored database keeps it.
 fn database_id(database: &Path) -> Result<String, BackupError> {
     if !database.is_file() {
         return Err(BackupError::at(database, "there is no database"));

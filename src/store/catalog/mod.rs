@@ -281,7 +281,7 @@ pub(super) fn save(
             registry.put_topic(topic(tx, encryption, id)?);
         }
         RegistryChange::DeleteTopic { id, pending } => {
-            delete_subscriptions(tx, ("topic_id = ?1", id.0), pending, now)?;
+            delete_subscriptions(tx, "topic_id = ?1", id.0, pending, now)?;
             tx.run("DELETE FROM access_rule WHERE topic_id = ?1", [id])?;
             let delete = "UPDATE topic SET deleted_at = ?2 WHERE id = ?1";
             tx.run(delete, params![id, now])?;
@@ -317,7 +317,7 @@ pub(super) fn save(
             registry.put_subscription(subscription(tx, encryption, id)?);
         }
         RegistryChange::DeleteSubscription { id, pending } => {
-            delete_subscriptions(tx, ("id = ?1", id.0), pending, now)?;
+            delete_subscriptions(tx, "id = ?1", id.0, pending, now)?;
             registry.remove_subscription(id);
         }
         RegistryChange::AddServiceBusSubscription {
@@ -359,11 +359,12 @@ pub(super) fn save(
     Ok(())
 }
 
-/// Deletes the event subscriptions that match the condition with this id. Their rows stay until nothing names them any more, but
-/// without their definitions, which have secrets and may be far larger than what names them.
+/// Deletes the event subscriptions that match `condition`, in which `?1` is `of`. Their rows stay until nothing names
+/// them any more, but without their definitions, which have secrets and may be far larger than what names them.
 fn delete_subscriptions(
     tx: &Connection,
-    (condition, of): (&str, i64),
+    condition: &str,
+    of: i64,
     pending: OnDelete,
     now: Timestamp,
 ) -> rusqlite::Result<()> {

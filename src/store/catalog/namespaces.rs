@@ -113,7 +113,7 @@ fn delete(
     now: Timestamp,
 ) -> rusqlite::Result<usize> {
     let of_its_topics = "topic_id IN (SELECT topic.id FROM topic WHERE namespace_id = ?1)";
-    delete_subscriptions(tx, (of_its_topics, id.0), pending, now)?;
+    delete_subscriptions(tx, of_its_topics, id.0, pending, now)?;
     tx.run(
         "UPDATE topic SET deleted_at = ?2 WHERE namespace_id = ?1 AND deleted_at IS NULL",
         params![id, now],

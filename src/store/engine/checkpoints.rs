@@ -48,8 +48,7 @@ impl Checkpointer {
         let copying = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("store-checkpoints".to_owned())
-            .spawn(move || copying.run(&connection, &fatal_handler));
-        let thread = thread
+            .spawn(move || copying.run(&connection, &fatal_handler))
             .map_err(|cause| StoreError::Other(format!("cannot start the checkpoints: {cause}")))?;
         Ok(Self {
             shared,

@@ -16,9 +16,9 @@ pub(in crate::store) struct Sealed {
     pub(in crate::store) table: &'static str,
     /// The column with the row id.
     pub(in crate::store) id: &'static str,
-    /// The columns that the checksum is of, in this order.
+    /// The columns that the checksum covers, in this order.
     pub(in crate::store) columns: &'static str,
-    /// What follows from a row that is damaged.
+    /// The consequence of a damaged row: a clause for the report of a check.
     pub(in crate::store) consequence: &'static str,
 }
 

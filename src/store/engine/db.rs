@@ -127,7 +127,7 @@ enum Backend {
         write_times: Arc<WriteTimes>,
         /// See [`WriterConnection::locked_out`].
         locked_out: Arc<AtomicBool>,
-        /// Those that have the file open.
+        /// Tracks the threads that have the file open.
         threads: TaskTracker,
     },
     /// Runs on the caller's thread, so that a simulation is deterministic.
@@ -138,18 +138,18 @@ enum Backend {
 pub(super) struct WriterConnection {
     tx: WriteTx,
     write_times: Arc<WriteTimes>,
-    /// Whether another program holds the lock on the file.
+    /// Is true while another program holds the lock on the file.
     locked_out: Arc<AtomicBool>,
     /// What its commits survive at the moment.
     durability: Cell<Durability>,
 }
 
-/// The connection that writes, as changes use it: within a group, which commits or undoes all of them.
+/// The connection that writes, as changes use it. They run in a group, which commits or undoes all of them together.
 pub(in crate::store) struct WriteTx {
     connection: Connection,
-    /// What was counted in the group and is not written yet.
+    /// The counts of the group that are not written yet.
     counts: RefCell<Counts>,
-    /// What was counted in the group before the change that can be undone alone, while that is made.
+    /// The counts of the group before the current change, while a change is made that can be undone alone.
     before: RefCell<Counts>,
     marks: RefCell<RequestMarks>,
     ids: Ids,
@@ -191,16 +191,16 @@ struct Log {
     path: PathBuf,
     /// The database file.
     of: PathBuf,
-    /// Whether to truncate it after the next commit.
+    /// Is true if the log is to be truncated after the next commit.
     to_truncate: AtomicBool,
-    /// Whether somebody holds one snapshot for long; see [`LogHold`].
+    /// Is true while somebody holds one snapshot for long; see [`LogHold`].
     is_held: AtomicBool,
     /// Room for checkpoints on a full disk.
     reserve: Reserve,
 }
 
-/// As long as it is there, nobody copies the log: behind the snapshot that is held nothing can be copied, and to find that
-/// out costs more the longer the log is. One at a time.
+/// Stops checkpoints of the log until it is dropped: nothing can be copied from behind the snapshot that is held, and
+/// finding that out costs more the longer the log is. There is one at a time.
 pub(in crate::store) struct LogHold(Arc<Log>);
 
 impl Drop for LogHold {
@@ -354,9 +354,11 @@ impl Db {
             let result = undo_alone(tx, change);
             // The whole group fails if the file failed, or if SQLite rolled back the transaction, as it does
             // when the disk is full. Any other error has been undone.
-            let failed = result.as_ref().err().and_then(E::store_error);
-            let failed = failed.cloned().map(StoreError::of_change);
-            let failure = failed.filter(|error| error.is_fatal() || tx.is_autocommit());
+            let error = result.as_ref().err().and_then(E::store_error);
+            let failure = error
+                .cloned()
+                .map(StoreError::of_change)
+                .filter(|error| error.is_fatal() || tx.is_autocommit());
             let reply: Reply =
                 Box::new(move |commit| drop(sender.send(result_for_caller(result, commit))));
             Ran { reply, failure }
@@ -414,7 +416,7 @@ impl Db {
         self.write_in_group(|_| Ok(())).await
     }
 
-    /// What lies in the queues.
+    /// Returns the sums of the messages of each queue.
     pub(in crate::store) fn queue_sums(&self) -> &QueueSums {
         &self.queue_sums
     }
@@ -639,7 +641,7 @@ struct Writer {
     committed: watch::Sender<()>,
     log: Arc<Log>,
     checkpointer: Checkpointer,
-    /// Whether the connection knows that the log is held.
+    /// Is true if the connection has been told that the log is held.
     log_is_held: bool,
     answers: Answers,
     fatal_handler: Arc<FatalHandler>,
@@ -767,8 +769,8 @@ fn run_group(
 /// have been delivered already.
 fn begin(writer: &WriterConnection) -> Result<Transaction<'_>, StoreError> {
     loop {
-        let begun = Transaction::new_unchecked(&writer.tx, TransactionBehavior::Immediate);
-        let begun = begun.map_err(StoreError::from);
+        let begun = Transaction::new_unchecked(&writer.tx, TransactionBehavior::Immediate)
+            .map_err(StoreError::from);
         let is_locked_out = matches!(begun, Err(StoreError::Locked));
         let was_locked_out = writer.locked_out.swap(is_locked_out, Ordering::Relaxed);
         match (was_locked_out, is_locked_out) {
@@ -816,9 +818,10 @@ fn undo_alone<T, E: ChangeError>(
     tx.before.swap(&tx.counts);
     let result = in_savepoint(tx, change);
     let counted = tx.counts.replace(tx.before.take());
-    match result.is_ok() {
-        true => tx.counts().add(counted),
-        false => tx.marks().undo(marks),
+    if result.is_ok() {
+        tx.counts().add(counted);
+    } else {
+        tx.marks().undo(marks);
     }
     result
 }

@@ -220,7 +220,7 @@ impl Encryption {
     }
 }
 
-/// Whether a text is encrypted, by any key.
+/// Reports whether a text is encrypted, by any key.
 pub(super) fn is_encrypted(text: &str) -> bool {
     text.starts_with(FORM)
 }

@@ -124,8 +124,9 @@ impl Index {
             return Ok(None);
         }
         let mut found = Difference::default();
-        let equal = columns.iter();
-        let equal = equal.map(|column| format!("e.\"{column}\" IS \"{table}\".\"{column}\" AND "));
+        let equal = columns
+            .iter()
+            .map(|column| format!("e.\"{column}\" IS \"{table}\".\"{column}\" AND "));
         let missing = format!(
             "SELECT rowid FROM \"{table}\" NOT INDEXED WHERE rowid BETWEEN ?1 AND ?2 AND ({condition}) \
              AND NOT EXISTS (SELECT 1 FROM \"{table}\" AS e INDEXED BY \"{name}\" \

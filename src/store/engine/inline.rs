@@ -84,12 +84,11 @@ impl InlineDatabase {
     /// Has every entry of the audit log fail, or not any more.
     #[cfg(test)]
     pub(crate) fn reject_audit(&self, reject: bool) {
-        self.damage(match reject {
-            true => {
-                "CREATE TRIGGER no_audit BEFORE INSERT ON audit \
-                 BEGIN SELECT RAISE(ABORT, 'no entry can be written'); END"
-            }
-            false => "DROP TRIGGER no_audit",
+        self.damage(if reject {
+            "CREATE TRIGGER no_audit BEFORE INSERT ON audit \
+             BEGIN SELECT RAISE(ABORT, 'no entry can be written'); END"
+        } else {
+            "DROP TRIGGER no_audit"
         });
     }
 
@@ -107,8 +106,8 @@ impl InlineDatabase {
         let connection = writer_connection.connection();
         let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
         let mut tables = connection.prepare(tables).expect("tables");
-        let tables = tables.query_map([], |row| row.get(0)).expect("tables");
-        let tables: Vec<String> = tables.map(|table| table.expect("a name")).collect();
+        let names = tables.query_map([], |row| row.get(0)).expect("tables");
+        let tables: Vec<String> = names.map(|name| name.expect("a name")).collect();
         let mut rows = Vec::new();
         for table in tables {
             let mut all = connection

@@ -32,7 +32,7 @@ pub struct Integrity {
 }
 
 impl Integrity {
-    /// Whether all tables were checked in time.
+    /// Reports whether all tables were checked in time.
     pub fn is_complete(&self) -> bool {
         self.checked == self.tables
     }

@@ -205,9 +205,10 @@ fn encrypt_batch(
     let mut encrypted = 0;
     for column in COLUMNS {
         for (row, text) in stale(&tx, column, encryption, limit - encrypted)? {
-            let text = match is_encrypted(&text) {
-                true => encryption.open(column, row, &text)?,
-                false => text,
+            let text = if is_encrypted(&text) {
+                encryption.open(column, row, &text)?
+            } else {
+                text
             };
             let Column {
                 table,

@@ -53,18 +53,19 @@ pub(in crate::store) fn migrate_file(
     make_shrinkable(&connection, progress)
 }
 
-/// What a start of this version does to a database first.
+/// The upgrade that a start of this version makes of a database first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Upgrade {
     /// The schema of the database.
     pub from: i64,
     /// The schema of this version.
     pub to: i64,
-    /// Free bytes on the disk that it needs.
+    /// The free bytes on the disk that the upgrade needs.
     pub bytes: u64,
 }
 
-/// Looks what [`migrate_file`] would do, and changes nothing. Another process may have the database open.
+/// Returns the upgrade that [`migrate_file`] would make, and changes nothing. Another process may have the database
+/// open.
 pub(in crate::store) fn plan(path: &Path) -> Result<Upgrade, StoreError> {
     check_sqlite(rusqlite::version_number())?;
     let connection = db::open_unchanged(path)?;
@@ -178,7 +179,7 @@ pub(in crate::store) fn newest() -> i64 {
     versions.map_or(0, i64::from)
 }
 
-/// Whether the schema `have` was made by the migrations that this version has.
+/// Reports whether the schema `have` was made by the migrations that this version has.
 fn is_known(connection: &Connection, have: i64) -> Result<bool, StoreError> {
     if have == 0 {
         return Ok(true);

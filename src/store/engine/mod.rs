@@ -1,5 +1,5 @@
-//! What only SQLite has: connections, the writer and the readers, pages, the write-ahead log, migrations,
-//! integrity checks, the encryption of secrets and the data directory.
+//! The parts of the store that depend on SQLite: connections, the writer and the readers, pages, the write-ahead log,
+//! migrations, integrity checks, the encryption of secrets and the data directory.
 
 mod answers;
 mod checkpoints;

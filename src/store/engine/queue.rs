@@ -32,13 +32,13 @@ const LINGERING_MAX: usize = 64;
 /// Rows of a change that is large: more than a batch of those that are made in batches has.
 const LARGE_ROWS: usize = 500;
 
-/// Whom a change is for. They take turns, and of each the order stays. All queues and subscriptions of a topic have one turn
-/// together, however many there are, and take turns within it.
+/// The party that a change is for. The parties take turns, and the changes of each stay in order. All queues and
+/// subscriptions of a topic have one turn together, however many there are, and take turns within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::store) enum Whose {
     /// The appliance itself, and those who manage it.
     Appliance,
-    /// Those who sign in.
+    /// Users who sign in to the admin pages.
     Accounts,
     Inspectors,
     /// Messages of all queues that go on to others.
@@ -278,12 +278,12 @@ impl<C> TakenChange<C> {
     }
 }
 
-/// What wakes the writer.
+/// The state of the writer: awake, or asleep until certain changes wake it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sleeps {
     No,
     UntilAny,
-    /// Settlements linger.
+    /// Any change but a few settlements wakes the writer at once: settlements linger, to be made together.
     UntilOther,
 }
 

@@ -16,13 +16,13 @@ use crate::store::ledger::counters;
 /// Rows in one transaction of the new database.
 const BATCH_ROWS: usize = 1_000;
 
-/// What a salvage has brought.
+/// The result of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
     pub tables: Vec<SalvagedTable>,
 }
 
-/// What became of the rows of one table.
+/// The outcome of a salvage for the rows of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SalvagedTable {
     pub name: String,
@@ -36,7 +36,7 @@ pub struct SalvagedTable {
 }
 
 impl SalvagedTable {
-    /// Whether all of it was copied.
+    /// Reports whether all rows of the table were copied.
     pub fn is_whole(&self) -> bool {
         self.rejected == 0 && self.unreadable.is_empty() && self.cut_short.is_none()
     }
@@ -80,21 +80,21 @@ pub(in crate::store) fn salvage(
 struct Table {
     name: String,
     columns: Vec<String>,
-    /// What it is ordered by, if that is a number.
+    /// The name of the number by which the rows are ordered, if there is one.
     id: Option<String>,
-    /// Whether an id names one row.
+    /// Is true if an id names one row.
     is_unique: bool,
 }
 
 impl Table {
-    /// All that hold data, each after those that it refers to.
+    /// Returns all tables that hold data, each after those that it refers to.
     fn all(new: &Connection) -> Result<Vec<Self>, StoreError> {
         let names = "SELECT name, wr = 0 FROM pragma_table_list WHERE schema = 'main' AND type = 'table' \
              AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'refinery\\_%' ESCAPE '\\' \
              ORDER BY name";
         let mut names = new.prepare(names)?;
-        let names = names.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let mut left = names.collect::<Result<Vec<(String, bool)>, _>>()?;
+        let tables = names.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut left = tables.collect::<Result<Vec<(String, bool)>, _>>()?;
         let mut ordered: Vec<Self> = Vec::new();
         while !left.is_empty() {
             let count = left.len();
@@ -109,9 +109,10 @@ impl Table {
                 let columns = strings(new, "SELECT name FROM pragma_table_info(?1)", &name)?;
                 let key =
                     "SELECT name FROM pragma_table_info(?1) WHERE pk = 1 AND type = 'INTEGER'";
-                let id = match is_unique {
-                    true => Some("rowid".to_owned()),
-                    false => strings(new, key, &name)?.pop(),
+                let id = if is_unique {
+                    Some("rowid".to_owned())
+                } else {
+                    strings(new, key, &name)?.pop()
                 };
                 ordered.push(Self {
                     name,
@@ -131,8 +132,8 @@ impl Table {
     fn select(&self) -> String {
         let Self { name, columns, .. } = self;
         let id = self.id.as_deref().unwrap_or("0");
-        let columns = columns.join("\", \"");
-        format!("SELECT {id}, \"{columns}\" FROM \"{name}\" NOT INDEXED")
+        let names = columns.join("\", \"");
+        format!("SELECT {id}, \"{names}\" FROM \"{name}\" NOT INDEXED")
     }
 
     fn select_from_id(&self) -> String {
@@ -213,9 +214,10 @@ impl Copying<'_> {
         };
         while readable - unreadable > 1 {
             let middle = unreadable.midpoint(readable);
-            match self.is_readable(middle) {
-                true => readable = middle,
-                false => unreadable = middle,
+            if self.is_readable(middle) {
+                readable = middle;
+            } else {
+                unreadable = middle;
             }
         }
         i64::try_from(readable).ok()
@@ -292,7 +294,7 @@ fn damage<T>(cause: rusqlite::Error) -> Result<Result<T, String>, StoreError> {
     }
 }
 
-/// Whether the row does not fit the schema.
+/// Reports whether the error means that a row does not fit the schema.
 fn is_rejection(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(

@@ -1,5 +1,4 @@
-//! What can be asked of the database as a file: its size, its schema, how busy it is, and whether it can be
-//! written.
+//! Answers questions about the database as a file: its size, its schema, how busy it is, and whether it can be written.
 
 use std::sync::Arc;
 
@@ -45,7 +44,7 @@ pub struct Schema {
 pub struct Sizes {
     /// The file after a checkpoint.
     pub file: u64,
-    /// Of these, in free pages.
+    /// The bytes of the file that are in free pages.
     pub free: u64,
     /// One page, the unit by which the file shrinks.
     pub page: u64,
@@ -63,7 +62,7 @@ impl Sizes {
 }
 
 impl Upkeep {
-    /// Where the database is.
+    /// Returns the data directory of the database. Fails if the database is in memory.
     pub(in crate::store) fn data_dir(&self) -> Result<Arc<DataDir>, StoreError> {
         let data_dir = self.data_dir.clone();
         data_dir.ok_or_else(|| StoreError::Other("the database is in memory".to_owned()))
@@ -80,17 +79,17 @@ impl Upkeep {
         self.db.engine_status()
     }
 
-    /// What the database is made of.
+    /// Returns the schema of the database: its version and the SQL statements that make it.
     pub async fn schema(&self) -> Result<Schema, StoreError> {
         self.db
             .read(|tx| {
                 let statements =
                     "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid";
                 let mut statements = tx.prepare(statements)?;
-                let statements = statements.query_map([], |row| row.get(0))?;
+                let texts = statements.query_map([], |row| row.get(0))?;
                 Ok(Schema {
                     version: schema_version(tx)?,
-                    statements: statements.collect::<Result<_, _>>()?,
+                    statements: texts.collect::<Result<_, _>>()?,
                 })
             })
             .await

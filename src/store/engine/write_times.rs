@@ -59,7 +59,7 @@ impl WriteTimes {
         }
     }
 
-    /// What the newest commits took.
+    /// Returns how long the newest commits took: how many they are, the median and the longest.
     pub(super) fn commit_times(&self) -> CommitTimes {
         // Copied, so that no commit waits for the sorting.
         let mut commits: Vec<_> = self.commits.lock().unwrap().iter().copied().collect();
