@@ -19,9 +19,9 @@ pub struct AuditEntryBody {
     address: Option<String>,
     action: String,
     target_kind: TargetKind,
-    /// The name or the number.
+    /// The name or the number of the target.
     target: String,
-    /// The same for people.
+    /// The entry as a sentence for people.
     sentence: String,
     changes: Vec<Change>,
 }

@@ -11,12 +11,12 @@ pub struct BadInput {
     pub kind: BadInputKind,
     /// Which event of an array is meant, from 0.
     pub index: Option<usize>,
-    /// Which property, attribute or header is meant.
+    /// The property, attribute or header that is at fault.
     pub field: Option<String>,
-    /// What is wrong, and what would be right.
+    /// The fault, and what would be right.
     pub problem: String,
-    /// What kind of JSON is expected and what stands there, where that is what is wrong: `problem` tells it in
-    /// Event Grid's words, these are for people.
+    /// The kind of JSON that is expected and the kind that was found, if this is the fault. `problem` says it in Event
+    /// Grid's words; these words are for people.
     pub misfit: Option<(&'static str, &'static str)>,
 }
 
@@ -53,7 +53,7 @@ impl BadInput {
         }
     }
 
-    /// The same, of the event at `index`.
+    /// Sets the index of the event that is at fault.
     pub(super) fn at(self, index: usize) -> Self {
         Self {
             index: Some(index),

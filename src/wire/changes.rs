@@ -1,4 +1,4 @@
-//! What differs between two JSON documents, property by property, for the audit log.
+//! Differences between two JSON documents, property by property, for the audit log.
 
 use serde_json::Value;
 
@@ -80,8 +80,8 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
     Some(resource::whole_subscription(topic, subscription, observed))
 }
 
-/// What `after` has that `before` has not, and the other way round. `None` stands for what was created or
-/// deleted.
+/// Lists the properties in which `before` and `after` differ. `None` stands for the document that an object does not
+/// have before it is created or after it is deleted.
 pub fn changes(before: Option<&Value>, after: Option<&Value>) -> Vec<Change> {
     let mut found = Vec::new();
     let null = Value::Null;

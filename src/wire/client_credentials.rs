@@ -61,7 +61,7 @@ pub fn bearer(token: &Secret) -> Secret {
     Secret::new(format!("Bearer {}", token.reveal()))
 }
 
-/// Whether a token can stand in a header.
+/// Reports whether a text can stand in a header as a token.
 pub fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

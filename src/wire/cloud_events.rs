@@ -155,7 +155,7 @@ fn base64_data(text: &str) -> Result<EventData, BadInput> {
     }
 }
 
-/// What a publisher would send.
+/// Returns an example of an event as a publisher would send it.
 pub(super) fn example(id: &str, now: Timestamp) -> Value {
     json!({
         "specversion": SPEC_VERSION,

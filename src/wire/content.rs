@@ -1,4 +1,4 @@
-//! What a body is, by its headers: content types, character sets, encodings.
+//! Content types, character sets and encodings of bodies, as their headers state them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -59,19 +59,19 @@ impl ContentType {
         }
     }
 
-    /// Whether data of this type is a JSON value (rule 2.5).
+    /// Reports whether data of this type is a JSON value (rule 2.5).
     pub(super) fn is_json(&self) -> bool {
         self.essence.ends_with("/json") || self.essence.ends_with("+json")
     }
 
-    /// Whether data of this type reads as text.
+    /// Reports whether data of this type is text.
     pub(super) fn is_text(&self) -> bool {
         self.essence.starts_with("text/")
             || self.essence.ends_with("/xml")
             || self.essence.ends_with("+xml")
     }
 
-    /// Whether text of this type is UTF-8; without a word on it, it is.
+    /// Reports whether text of this type is UTF-8, as it is where no character set is named.
     pub(super) fn is_utf8(&self) -> bool {
         let charset = self.charset.as_deref().unwrap_or("utf-8");
         matches!(charset, "utf-8" | "utf8" | "us-ascii")
@@ -125,7 +125,7 @@ fn without_byte_order_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// Whether a body that says nothing of its type is JSON.
+/// Reports whether a body without a content type is JSON.
 pub(super) fn is_json(body: &[u8]) -> bool {
     let text = std::str::from_utf8(body).map(without_byte_order_mark);
     text.is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok())
@@ -178,7 +178,7 @@ pub struct BodyBeginning {
 }
 
 impl BodyBeginning {
-    /// Of a body of so many bytes.
+    /// Shows the `beginning` of a body that has `bytes` bytes in all.
     pub fn new(beginning: &[u8], bytes: u64) -> Self {
         let body = text_beginning(beginning);
         Self {

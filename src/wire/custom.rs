@@ -111,7 +111,8 @@ fn nested<'a>(members: &Members<'a>, source_field: &str) -> Option<&'a str> {
     json::value_at(members.get(first)?, &path)
 }
 
-/// What a publisher would send: an object with every property that the mapping looks for.
+/// Returns an example of an event as a publisher would send it: an object with every property that the mapping looks
+/// for.
 pub(super) fn example(mapping: &InputMapping, id: &str, now: Timestamp) -> Value {
     let source = |field: &MappedField| field.source_field.clone();
     let mut event = json!({ "number": 1 });

@@ -15,13 +15,13 @@ use crate::wire::attribute::dynamic_value;
 use crate::wire::json::ObjectWriter;
 use crate::wire::{cloud_events, event_grid};
 
-/// What a record adds to the event.
+/// The facts that a dead-letter record adds to the event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetterFacts {
     pub reason: DeadLetterReason,
-    /// What the receiver said, where it dead-lettered the event itself.
+    /// The details that the receiver gave, if it dead-lettered the event itself.
     pub details: DeadLetterDetails,
-    /// Attempts made in all.
+    /// The number of attempts made in all.
     pub attempts: u32,
     /// The outcome of the last attempt; `None` when there was none, as with an event that expired first.
     pub last_outcome: Option<Outcome>,
@@ -52,7 +52,7 @@ const EVENT_GRID: Names = Names {
     last_attempt_at: "lastDeliveryAttemptTime",
 };
 
-/// As extension attributes, which have no capital letters.
+/// The names of the facts as extension attributes, which have no capital letters.
 const CLOUD_EVENTS: Names = Names {
     reason: "deadletterreason",
     description: "deadlettererrordescription",
@@ -63,10 +63,10 @@ const CLOUD_EVENTS: Names = Names {
     last_attempt_at: "lastdeliveryattempttime",
 };
 
-/// Whose dead letter it is, which decides on the shape of its record.
+/// The topic and the event subscription of a dead letter, which decide on the shape of its record.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordOf<'a> {
-    /// Whether its topic is one of a namespace.
+    /// Is true if the topic is one of a namespace.
     pub is_in_namespace: bool,
     pub topic_resource_id: &'a str,
     /// `None` once the event subscription is deleted.
@@ -221,12 +221,12 @@ fn result_name(outcome: Outcome, status: Option<u16>) -> String {
     }
 }
 
-/// Whether a receiver has had the event and left its end to others.
+/// Reports whether a receiver got the event, but did not decide what becomes of it.
 fn is_undecided(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::LockLost | Outcome::Released)
 }
 
-/// Whether a record has a fact by that name, beside the members of the event.
+/// Reports whether a record has a fact of that name beside the members of the event.
 pub(super) fn is_fact(name: &str, of_cloud_event: bool) -> bool {
     let names = match of_cloud_event {
         true => CLOUD_EVENTS,

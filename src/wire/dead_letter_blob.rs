@@ -11,10 +11,10 @@ use crate::model::name::{SubscriptionName, TopicName};
 /// The content type of a blob.
 pub const CONTENT_TYPE: &str = "application/json";
 
-/// What the name of a blob is made of. The same makes the same name.
+/// The parts that the name of a blob is made of. Equal parts make the same name.
 #[derive(Clone, Copy, Debug)]
 pub struct BlobTitle<'a> {
-    /// Tells appliances, and topics of the same name, apart.
+    /// The resource id of the topic, which distinguishes appliances, and topics of the same name.
     pub topic_resource_id: &'a str,
     pub topic: &'a TopicName,
     pub subscription: &'a SubscriptionName,

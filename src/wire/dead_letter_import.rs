@@ -62,7 +62,8 @@ fn records(blob: &[u8]) -> Result<Vec<&RawValue>, BadInput> {
     }
 }
 
-/// Whether events of a schema are CloudEvents. Dead letters of custom events are written in Event Grid's schema.
+/// Reports whether events of a schema are CloudEvents. Dead letters of custom events are written in Event Grid's
+/// schema.
 fn is_cloud_events(schema: &InputSchema) -> bool {
     match schema {
         InputSchema::CloudEventSchemaV1_0 => true,

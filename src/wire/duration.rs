@@ -97,7 +97,7 @@ pub fn of_ticks(ticks: i64) -> String {
     format!("{sign}{}", format(Duration::new(size / PER_SECOND, nanos)))
 }
 
-/// What has been read of a duration.
+/// The sum of the parts of a duration that have been read so far.
 #[derive(Default)]
 struct Total {
     seconds: u64,

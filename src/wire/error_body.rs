@@ -56,8 +56,8 @@ impl ErrorBody {
     }
 }
 
-/// What the message of a rejected publish request ends with: an id that the log knows too, and the
-/// moment, in the place and form in which Event Grid has them.
+/// Returns the end of the message of a rejected publish request: an id, which is also in the log, and the moment, in
+/// the place and form in which Event Grid has them.
 pub fn correlation(id: Uuid, now: Timestamp) -> String {
     let at = now.to_utc();
     let (hour, period) = match at.hour() {

@@ -13,7 +13,7 @@ use crate::wire::bad_input::{BadInput, quoted};
 use crate::wire::json::{Kind, Members, ObjectWriter};
 use crate::wire::{envelope, field};
 
-/// Of a date and time to the second.
+/// The length of a date and time to the second.
 const SECONDS_LENGTH: usize = "2026-11-21T06:40:53".len();
 
 /// The only version of the envelope there is.
@@ -43,7 +43,7 @@ pub fn check_topics(topic: &TopicEntry, events: &[Event]) -> Result<(), BadInput
     })
 }
 
-/// What has been read of an event.
+/// The properties of an event that have been read so far.
 #[derive(Default)]
 struct Draft<'a> {
     id: Option<String>,
@@ -145,7 +145,7 @@ fn unexpected(name: &str) -> BadInput {
     )
 }
 
-/// What a publisher would send.
+/// Returns an example of events as a publisher would send them.
 pub(super) fn example(id: &str, now: Timestamp) -> Value {
     json!([{
         "id": id,

@@ -102,7 +102,7 @@ fn in_event(input: &BadInput) -> InvalidResource {
     }
 }
 
-/// Whether an event subscription gets an event, and the reason.
+/// The answer whether an event subscription gets an event, with the reason.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Explanation")]
@@ -119,7 +119,7 @@ pub struct ShownExplanation {
     clauses: Vec<ShownPart>,
     /// The subscription was changed after the event.
     changed_since_event: bool,
-    /// What really happened.
+    /// The deliveries that the event really has.
     deliveries: Vec<i64>,
 }
 
@@ -138,7 +138,7 @@ pub(super) struct ShownPart {
     remark: Option<&'static str>,
 }
 
-/// What a part of a filter looks at, and what it compares that with.
+/// The key that a part of a filter looks at, and the values that it compares with.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 #[expect(dead_code, reason = "for the schema alone")]
@@ -257,7 +257,7 @@ pub fn cause(subscription: &EventSubscription, abstention: SkipReason) -> String
     }
 }
 
-/// What a part of a filter misses in an event that does not pass it, for people.
+/// Describes, for people, why an event does not pass a part of a filter.
 pub fn unmet(failed: &PartResult) -> String {
     let remark = failed.remark.map(|remark| format!(" ({remark})"));
     format!(

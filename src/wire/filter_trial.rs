@@ -13,13 +13,13 @@ use crate::model::registry::TopicEntry;
 use crate::wire::explanation::{ShownPart, invalid, read};
 use crate::wire::resource::{InvalidResource, parse_filter};
 
-/// What is to be tried.
+/// A request to try a filter on events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrialRequest {
     pub filter: Filter,
-    /// Events to try it on, the newest.
+    /// The number of events to try it on, which are the newest ones.
     pub last: usize,
-    /// Whose filter it is compared with.
+    /// The event subscription with whose filter it is compared.
     pub subscription: Option<SubscriptionName>,
 }
 
@@ -87,7 +87,7 @@ fn last(given: Option<&Value>) -> Result<usize, InvalidResource> {
     })
 }
 
-/// What a trial found.
+/// The result of trying a filter on events.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "FilterTrial")]

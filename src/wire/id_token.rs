@@ -53,13 +53,13 @@ pub enum IdTokenError {
     Stale,
 }
 
-/// What a token has to be for.
+/// The values that a token is expected to have.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
     pub nonce: &'a str,
-    /// The earliest sign-in that counts, where one is not enough that was at any time.
+    /// The earliest sign-in that counts; `None` if any does.
     pub authenticated_since: Option<Timestamp>,
 }
 
@@ -70,7 +70,7 @@ pub struct KeySet(Vec<Key>);
 #[derive(Clone, Debug)]
 struct Key {
     id: Option<String>,
-    /// What it may be used with alone, if the provider says so.
+    /// The only algorithm that the key may be used with, if the provider names one.
     algorithm: Option<String>,
     material: Material,
 }
@@ -160,7 +160,7 @@ impl Key {
     }
 }
 
-/// What a provider says of somebody.
+/// The claims of a provider about a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims(Map<String, Value>);
 
@@ -170,12 +170,12 @@ impl Claims {
         serde_json::from_slice(body).ok().map(Self)
     }
 
-    /// Whether there is something of that name.
+    /// Reports whether there is a claim of that name.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// A text that is not empty.
+    /// Returns a claim that is a text and not empty.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.as_str().filter(|text| !text.is_empty())
     }
@@ -189,19 +189,19 @@ impl Claims {
         texts.take(GROUPS_MAX).collect()
     }
 
-    /// Whether it says something else than yes, and not just nothing. Some providers write `"true"`.
+    /// Reports whether a claim is there and does not mean yes. Some providers write `"true"` instead of `true`.
     pub fn denies(&self, name: &str) -> bool {
         let is_yes = |said: &Value| said.as_bool() == Some(true) || said.as_str() == Some("true");
         self.get(name).is_some_and(|said| !is_yes(said))
     }
 
-    /// When the password or the like was presented, if that is told.
+    /// Returns the moment at which the user last authenticated, if the provider states it.
     pub fn authenticated_at(&self) -> Option<Timestamp> {
         self.seconds("auth_time")
             .map(|at| Timestamp::from_ms(at.saturating_mul(1_000)))
     }
 
-    /// The same with what `more` says besides.
+    /// Adds the claims of `more` that are not there yet.
     pub fn with(mut self, more: Self) -> Self {
         for (name, value) in more.0 {
             self.0.entry(name).or_insert(value);
@@ -209,7 +209,7 @@ impl Claims {
         self
     }
 
-    /// By its name, or by the path to it: `realm_access.roles`.
+    /// Returns a claim by its name, or by the path to it: `realm_access.roles`.
     fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).or_else(|| {
             let (first, rest) = name.split_once('.')?;

@@ -35,7 +35,7 @@ pub(super) fn string(json: &str) -> Option<String> {
     Some(inner.to_owned())
 }
 
-/// What kind of value a JSON text is, by its first byte.
+/// The kind of a JSON value, as the first byte of its text shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Object,
@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// What to look for in the text.
+    /// Describes what a value of this kind looks like in a text.
     pub(super) fn in_plain_words(self) -> &'static str {
         match self {
             Self::Object => "an object in braces, { }",
@@ -101,8 +101,8 @@ impl Kind {
     }
 }
 
-/// Whether arrays and objects are nested more than `depth_max` deep anywhere in the text. Looks at
-/// brackets alone, so the text need not be JSON.
+/// Reports whether arrays and objects are nested more than `depth_max` deep anywhere in the text. Only brackets are
+/// looked at, so the text need not be JSON.
 pub(super) fn is_deeper_than(json: &str, depth_max: usize) -> bool {
     let mut depth = 0usize;
     let mut bytes = json.bytes();

@@ -1,4 +1,4 @@
-//! What is wrong with a text that is no JSON, in words for whoever wrote it.
+//! Descriptions of what is wrong with a text that is not JSON, in words for whoever wrote it.
 
 use serde_json::Error;
 

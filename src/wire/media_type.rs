@@ -1,6 +1,6 @@
 //! Media types of RFC 2046.
 
-/// Whether a text is a media type: a type, a subtype, and parameters with their values.
+/// Reports whether a text is a media type: a type, a subtype, and parameters with their values.
 pub(super) fn is_media_type(text: &str) -> bool {
     let mut parts = Unread { rest: text };
     if !(parts.token() && parts.mark('/') && parts.token()) {

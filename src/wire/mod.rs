@@ -252,10 +252,10 @@ const EVENT_GRID_NAMES: usize = r#"{"id":"","topic":"","subject":"","eventType":
 const CLOUD_EVENT_NAMES: usize =
     r#"{"id":"","source":"","specversion":"1.0","type":"","subject":"","time":"","data":}"#.len();
 
-/// What a CloudEvent has besides that was an event of another schema.
+/// The attributes that a CloudEvent has besides if it was an event of another schema.
 const CONVERTED_NAMES: usize = r##""dataschema":"#","datacontenttype":"application/json","##.len();
 
-/// What stands around the name of a CloudEvents attribute and behind its value.
+/// The punctuation around the name of a CloudEvents attribute and behind its value.
 const ATTRIBUTE_PUNCTUATION: usize = r#""":,"#.len();
 
 fn array(events: &[&StoredEvent], write: impl Fn(&mut Vec<u8>, &StoredEvent)) -> Vec<u8> {

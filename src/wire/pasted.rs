@@ -1,11 +1,11 @@
-//! What an event that somebody pastes tells of itself, where no topic says how to read it.
+//! Recognition of events that somebody pastes, where no topic says how to read them.
 
 use serde_json::value::RawValue;
 
 use crate::model::topic::InputSchema;
 use crate::wire::json;
 
-/// What the properties of an event say about where it was published.
+/// The schema and the topic of an event, as far as its properties reveal them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recognized {
     /// Custom events are objects of any shape, which only the mapping of their topic explains; they are taken

@@ -16,12 +16,12 @@ pub(crate) enum Part {
     Key,
 }
 
-/// What is wrong with a client's certificate chain and key, if anything is.
+/// Describes the fault of a client's certificate chain or key, if there is one.
 pub(super) fn identity_problem(certificate: &str, key: &str) -> Option<(Part, String)> {
     certified_key(certificate, key).err()
 }
 
-/// A certificate chain and its key, or which of them is at fault, and how.
+/// Reads a certificate chain and its key. The error says which of them is at fault, and how.
 pub(crate) fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey, (Part, String)> {
     let chain = certificates(certificate).map_err(|problem| (Part::Certificate, problem))?;
     if RootCertStore::empty().add(chain[0].clone()).is_err() {
@@ -51,7 +51,7 @@ pub(crate) fn expires_at(certificate: &[u8]) -> Option<Timestamp> {
     Some(Timestamp::from_ms(seconds.saturating_mul(1_000)))
 }
 
-/// What is wrong with a bundle of certificate authorities, if anything is.
+/// Describes the fault of a bundle of certificate authorities, if there is one.
 pub(super) fn authorities_problem(text: &str) -> Option<String> {
     let found = match certificates(text) {
         Ok(found) => found,

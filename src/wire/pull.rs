@@ -22,7 +22,7 @@ use crate::wire::error_body::ErrorDetail;
 use crate::wire::json::{AtMost, ObjectWriter};
 use crate::wire::service_bus::readable::readable_stored;
 
-/// What is asked of a subscription.
+/// An operation of the pull protocol on an event subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Receive,
@@ -96,7 +96,7 @@ fn decoded(part: &str) -> String {
     percent_decode_str(part).decode_utf8_lossy().into_owned()
 }
 
-/// What is wrong with a request to receive or to settle.
+/// A fault in a request to receive or to settle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPull {
     #[error("the parameter {name} must be {expected}, not {found}")]
@@ -279,7 +279,7 @@ impl Failure {
     }
 }
 
-/// What came of each token: the answer to everything but `receive`.
+/// The result for each token: the answer to everything but `receive`.
 #[derive(Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SettledLockTokens")]

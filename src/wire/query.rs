@@ -110,13 +110,13 @@ pub struct DeadLetterParameters {
 }
 
 impl DeadLetterParameters {
-    /// Whether every dead letter matches.
+    /// Reports whether every dead letter matches.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// AnswerScope leave out what was not given, too.
+/// Makes no property required, since answers leave out what was not given, too.
 pub(super) fn nothing_required(schema: &mut Schema) {
     schema.remove("required");
 }

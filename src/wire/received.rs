@@ -1,5 +1,5 @@
-//! What webhooks receive, from their side: what a request is for, which events it carries, and what
-//! agrees to a handshake.
+//! Requests as webhooks see them: the kind of a request, the events that it carries, and the answer that agrees to a
+//! handshake.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
@@ -12,12 +12,12 @@ use crate::wire::validation::VALIDATION_EVENT_TYPE;
 /// The verdict on a signature that fits.
 pub const SIGNATURE_GOOD: &str = "good";
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// Event Grid asks whether the receiver wants events; `code` is to be sent back (rule 5.1).
     Validation { code: String },
-    /// CloudEvents asks the same (rule 5.2).
+    /// A sender of CloudEvents asks whether the receiver wants events (rule 5.2).
     AbuseProtection { origin: String },
     /// Anything else; a delivery, as a rule.
     Delivery,
@@ -34,7 +34,7 @@ impl RequestKind {
     }
 }
 
-/// What the receiver could tell of an event.
+/// The properties of an event that the receiver can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedEvent {
     /// `None` for events of a custom schema that have no `id`.
@@ -43,7 +43,7 @@ pub struct ReceivedEvent {
     pub subject: Option<String>,
 }
 
-/// What a request is for, and the events in it.
+/// Returns the purpose of a request, and the events in it.
 pub fn understand(
     method: &Method,
     headers: &HeaderMap,
@@ -113,7 +113,7 @@ fn validation_code(object: &Value) -> Option<String> {
     (event.event_type == VALIDATION_EVENT_TYPE).then_some(event.data.validation_code)
 }
 
-/// What agrees to a handshake, with status 200: headers and body. `None` for a delivery. `asked` are the
+/// Returns the headers and the body that agree to a handshake, with status 200; `None` for a delivery. `asked` are the
 /// headers of the request.
 pub fn agreement(kind: &RequestKind, asked: &HeaderMap) -> Option<(HeaderMap, Vec<u8>)> {
     match kind {
@@ -150,7 +150,7 @@ pub fn header_texts(headers: &HeaderMap) -> Vec<(String, String)> {
     pairs.collect()
 }
 
-/// The same for people: without credentials, and without the values of the `hidden` ones.
+/// Returns headers as texts for people: without credentials, and without the values of the `hidden` ones.
 pub fn shown_headers(headers: &HeaderMap, hidden: &[&str]) -> Vec<(String, String)> {
     let texts = header_texts(headers).into_iter();
     let shown = texts.map(|(name, value)| {

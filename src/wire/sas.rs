@@ -1,7 +1,7 @@
 //! Shared access signatures: `r=<resource>&e=<expiry>&s=<signature>` (rule 1.2).
 //!
-//! What is signed is the text in front of `&s=` exactly as it came, since every SDK encodes resource
-//! and expiry in its own way.
+//! The signed text is the one in front of `&s=` exactly as it came, since every SDK encodes resource and expiry in its
+//! own way.
 
 use aws_lc_rs::hmac;
 use base64::Engine;
@@ -12,7 +12,7 @@ use crate::base::Timestamp;
 use crate::model::access::{AccessKeys, KeyName, Secret};
 use crate::wire::moment;
 
-/// What a valid token grants.
+/// The claims of a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SasClaims {
     /// The URL that the token is for, with everything below it; see [`resource_covers`].
@@ -79,9 +79,9 @@ pub fn sign(resource: &str, expires_at: Timestamp, key: &Secret) -> String {
     format!("{signed}&s={signature}")
 }
 
-/// Whether a token for `resource` is good for a request to `request_host` (with its port, if any) and
-/// `request_path`: the same host, and the same path or one above it. Scheme, query and letter case do
-/// not matter, nor does a default port.
+/// Reports whether a token for `resource` is good for a request to `request_host` (with its port, if any) and
+/// `request_path`: the same host, and the same path or one above it. Scheme, query and letter case do not matter, nor
+/// does a default port.
 pub fn resource_covers(resource: &str, request_host: &str, request_path: &str) -> bool {
     let resource = resource.split(['?', '#']).next().unwrap_or("");
     let resource = resource

@@ -10,9 +10,9 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use crate::base::Timestamp;
 use crate::model::signing::SigningSecret;
 
-/// The same over all attempts of the same events.
+/// The header with an id that is the same in all attempts to deliver the same events.
 pub const ID: &str = "webhook-id";
-/// When this attempt was made, in seconds since the epoch.
+/// The header with the moment of this attempt, in seconds since the epoch.
 pub const TIMESTAMP: &str = "webhook-timestamp";
 /// Signatures separated by spaces, one for each secret in use.
 pub const SIGNATURE: &str = "webhook-signature";

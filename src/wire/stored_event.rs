@@ -29,9 +29,9 @@ pub struct StoredEventBody {
     received_at: Timestamp,
     /// Bytes of the data.
     size: usize,
-    /// Event subscriptions that matched it.
+    /// The number of event subscriptions that it matched.
     matched: u64,
-    /// As it was published.
+    /// The data as it was published.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     data: Option<Box<RawValue>>,
@@ -41,7 +41,7 @@ pub struct StoredEventBody {
 }
 
 impl StoredEventBody {
-    /// That of an event of `topic` which so many event subscriptions wanted.
+    /// Makes the body of an event of `topic`, which `matched` event subscriptions wanted.
     pub fn new(stored: &StoredEvent, topic: &str, matched: u64) -> Self {
         let event = &stored.event;
         let (data, data_base64) = match &event.data {

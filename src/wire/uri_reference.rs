@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// Characters of ASCII that a reference has besides letters, digits and `%`.
 const OTHERS: &str = "-._~:/?#[]@!$&'()*+,;=";
 
-/// What keeps a text from being a reference, if anything does.
+/// Describes what keeps a text from being a reference, if anything does.
 pub(super) fn problem(text: &str) -> Option<String> {
     if let Some(c) = text.chars().find(|c| *c != '%' && !is_allowed(*c)) {
         return Some(format!("{c:?} has to be written as %XX"));
@@ -36,13 +36,13 @@ fn is_allowed(c: char) -> bool {
     }
 }
 
-/// Whether a text begins with a percent sign and two hexadecimal digits.
+/// Reports whether a text begins with a percent sign and two hexadecimal digits.
 fn is_escape(text: &str) -> bool {
     let digits = text.as_bytes().get(1..3);
     digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// The text as a reference: what no reference may have is escaped.
+/// Returns the text as a reference: characters that no reference may have are escaped.
 pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     if problem(text).is_none() {
         return Cow::Borrowed(text);

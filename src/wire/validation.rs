@@ -1,4 +1,4 @@
-//! What is said to webhooks about their subscription: the validation handshake and the farewell.
+//! Requests to webhooks about their subscription: the validation handshake and the farewell.
 
 use serde_json::json;
 use uuid::Uuid;

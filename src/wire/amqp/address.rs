@@ -5,15 +5,15 @@ use std::fmt;
 use crate::wire::amqp::{cbs, management};
 use crate::wire::service_bus::entity::EntityAddress;
 
-/// What a link ends at.
+/// A node of the appliance at which a link ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// What transactions are declared to. Links name it by its type and not by an address.
+    /// The coordinator, to which transactions are declared. Links name it by its type and not by an address.
     Coordinator,
-    /// Where tokens are shown.
+    /// The node `$cbs`, to which clients send their tokens.
     Tokens,
     Messages(EntityAddress),
-    /// Requests about an entity.
+    /// The management node of an entity, which answers requests about it.
     Management(EntityAddress),
 }
 

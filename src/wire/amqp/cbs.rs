@@ -5,10 +5,10 @@ use crate::wire::amqp::condition::{ARGUMENT_ERROR, AmqpError};
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::value::{Value, get};
 
-/// The node that takes tokens.
+/// The address of the node that takes tokens.
 pub const NODE: &str = "$cbs";
 
-/// What a shared access signature begins with.
+/// The prefix of a shared access signature.
 pub const SCHEME: &str = "SharedAccessSignature ";
 
 const PUT_TOKEN: &str = "put-token";
@@ -22,11 +22,11 @@ pub struct PutToken {
     pub token: Secret,
 }
 
-/// What the token is.
+/// The type of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     SharedAccessSignature,
-    /// Another, by the name that the peer gave it.
+    /// Another type, by the name that the peer gave it.
     Other(String),
 }
 

@@ -132,17 +132,17 @@ impl Decoder {
         }
     }
 
-    /// Whether everything was read.
+    /// Reports whether every byte has been read.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// What was not read.
+    /// Returns the bytes that have not been read.
     pub fn rest(self) -> Bytes {
         self.bytes
     }
 
-    /// The first byte of what comes next.
+    /// Returns the next byte without reading it.
     pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.first().copied()
     }
@@ -492,12 +492,12 @@ pub(super) fn text_in(encoded: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a list, a map or an array with a size follows the constructor `code`.
+/// Reports whether the constructor `code` is that of a list, a map or an array that states its size.
 fn is_compound(code: u8) -> bool {
     matches!(code, 0xc0 | 0xc1 | 0xd0 | 0xd1 | 0xe0 | 0xf0)
 }
 
-/// Returns whether what follows the constructor `code` has values inside, or could have some.
+/// Reports whether the value after the constructor `code` contains other values, or could contain some.
 fn has_inside(code: u8) -> bool {
     is_compound(code) || matches!(code, 0x00 | 0x45)
 }

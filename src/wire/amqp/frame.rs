@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// What the layers of a connection open with.
+/// The protocol that a protocol header announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Amqp,

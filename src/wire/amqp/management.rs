@@ -30,7 +30,7 @@ const PREFIX: &str = "com.microsoft:";
 /// Tokens, numbers or messages of one request.
 const ITEMS_MAX: usize = 4_500;
 
-/// What is asked of an entity.
+/// An operation that a management request asks of an entity.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
     RenewLocks(Vec<Uuid>),
@@ -38,7 +38,7 @@ pub enum Operation {
         from: i64,
         count: usize,
         session: NamedSession,
-        /// Only what stands around the bodies.
+        /// Is true if the answer leaves out the bodies of the messages.
         omit_body: bool,
     },
     /// Messages that were deferred.
@@ -110,7 +110,7 @@ impl Operation {
         }
     }
 
-    /// What has to be allowed.
+    /// Returns the right that the operation requires.
     pub fn right(&self) -> Right {
         match self {
             Self::RenewLocks(_)
@@ -130,15 +130,15 @@ impl Operation {
     }
 }
 
-/// What an entity answers.
+/// The answer of an entity to a management request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Done,
-    /// Ends of the locks, in the order of the tokens.
+    /// The moments at which the locks end, in the order of the tokens.
     LocksRenewed(Vec<Timestamp>),
     Peeked(Vec<Bytes>),
     Received(Vec<(Uuid, Bytes)>),
-    /// How many messages.
+    /// The number of deleted messages.
     Deleted(usize),
     /// Numbers of the messages, in their order.
     Scheduled(Vec<i64>),
@@ -180,10 +180,10 @@ impl Operation {
     }
 }
 
-/// What a request says.
+/// The arguments of a request.
 struct Arguments {
     body: Map,
-    /// The link that it is made for.
+    /// The name of the link that the request is made for.
     link: Option<String>,
 }
 

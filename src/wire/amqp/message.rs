@@ -1,7 +1,7 @@
-//! Messages as their sections, each the bytes that came (rule S2, 10.6).
+//! Messages taken apart into sections, whose bytes are kept as they came (rule S2, 10.6).
 //!
-//! What is stored is what was sent. Only what the broker says of a message is written anew when it leaves:
-//! the header, the annotations, and the application properties where a settlement or a rule changed them.
+//! Messages are stored as they were sent. When one leaves, only what the broker adds is encoded anew: the header, the
+//! annotations, and the application properties where a settlement or a rule changed them.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -45,7 +45,8 @@ pub mod annotation {
     pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
     pub const VIA_PARTITION_KEY: &str = "x-opt-via-partition-key";
 
-    /// Those that the broker alone gives: a sender may have them of a message that it had received.
+    /// The annotations that only the broker sets. A sender may still send them, in a message that it has received
+    /// before.
     pub(super) const OF_BROKER: [&str; 6] = [
         DEAD_LETTER_SOURCE,
         ENQUEUED_SEQUENCE_NUMBER,
@@ -68,18 +69,18 @@ pub struct Message {
     footer: Bytes,
 }
 
-/// What the header says.
+/// The header section of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     pub durable: Option<bool>,
     pub priority: Option<u8>,
     pub ttl: Option<Duration>,
     pub first_acquirer: Option<bool>,
-    /// Deliveries before this one.
+    /// The number of deliveries before this one.
     pub delivery_count: u32,
 }
 
-/// What the properties say. Identifiers keep their types.
+/// The properties section of a message. Identifiers keep their types.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Properties {
     pub message_id: Option<Value>,
@@ -108,15 +109,16 @@ pub struct Parts {
     pub application_properties: Map,
 }
 
-/// What the broker says of a message that it hands out.
+/// The values that the broker sets in a message when it hands it out.
 #[derive(Clone, Debug, Default)]
 pub struct Handout {
-    /// Deliveries before this one.
+    /// The number of deliveries before this one.
     pub delivery_count: u32,
     pub lock_token: Option<Uuid>,
-    /// In place of all that the broker alone gives.
+    /// The broker's annotations, which replace all of `annotation::OF_BROKER` in the message.
     pub annotations: Vec<(&'static str, Value)>,
-    /// Changes of application properties: a new value, or `None` to remove it. Of two for one property the first counts.
+    /// Changes of application properties: a new value, or `None` to remove the property. The first of two for one
+    /// property counts.
     pub properties: Vec<(String, Option<Value>)>,
     /// An encoded map of application properties that receivers have set, after those changes; or nothing.
     pub set: Bytes,
@@ -322,7 +324,7 @@ impl Message {
         })
     }
 
-    /// What stands around the body.
+    /// Decodes the header, the annotations, the properties and the application properties.
     pub fn parts(&self) -> Result<Parts, DecodeError> {
         Ok(Parts {
             header: self.header()?,
@@ -332,7 +334,7 @@ impl Message {
         })
     }
 
-    /// The same body with other parts around it.
+    /// Returns a message with the same body and `parts` around it.
     pub fn with_parts(&self, parts: &Parts) -> Self {
         let annotations = Value::Map(parts.annotations.clone());
         let own = parts.application_properties.iter();
@@ -352,8 +354,8 @@ impl Message {
         }
     }
 
-    /// The same with `id` as its message-id, if it has none: JavaScript's client counts on one. With its properties, so that
-    /// they are read once.
+    /// Sets `id` as the message-id if the message has none: JavaScript's client counts on one. Also returns the
+    /// properties, so that they are decoded only once.
     pub fn with_id(self, id: impl FnOnce() -> String) -> Result<(Self, Properties), DecodeError> {
         let mut properties = self.properties()?;
         if properties.message_id.is_some() {
@@ -367,7 +369,7 @@ impl Message {
         Ok((message, properties))
     }
 
-    /// The same with a time to live.
+    /// Replaces the header with one that has only this time to live.
     pub fn with_ttl(self, ttl: Duration) -> Self {
         let header = Header {
             ttl: Some(ttl),
@@ -377,7 +379,8 @@ impl Message {
         Self { header, ..self }
     }
 
-    /// The same, to be enqueued at a moment in milliseconds since the epoch.
+    /// Replaces the message annotations with the one that enqueues the message at a moment in milliseconds since the
+    /// epoch.
     pub fn scheduled(self, enqueue_ms: i64) -> Self {
         let name = Value::symbol(annotation::SCHEDULED_ENQUEUE_TIME);
         let annotations = Value::Map(vec![(name, Value::Timestamp(enqueue_ms))]);
@@ -393,7 +396,7 @@ impl Message {
         map_of(&self.application_properties)
     }
 
-    /// The same with those that receivers have `set`: an encoded map, or nothing.
+    /// Returns the application properties with the changes that receivers made: `set` is an encoded map, or empty.
     pub fn application_properties_with(&self, set: &[u8]) -> Result<Map, DecodeError> {
         let own = self.application_properties()?;
         match set {
@@ -416,7 +419,7 @@ impl Message {
         decoder.value().map(Some)
     }
 
-    /// What the sections of the body hold: binaries, or values of other types.
+    /// Decodes the values in the sections of the body: binaries, or values of other types.
     pub fn body_values(&self) -> Result<Vec<Value>, DecodeError> {
         let mut decoder = Decoder::new(self.body.clone());
         let mut values = Vec::new();
@@ -464,7 +467,7 @@ impl Message {
         }
     }
 
-    /// What stands around the body alone, and how many bytes the body has.
+    /// Removes the body, and states the number of its bytes in a delivery annotation.
     pub fn without_body(self) -> Result<Self, DecodeError> {
         let name = Value::symbol(annotation::OMITTED_BODY_SIZE);
         let size = u64::try_from(self.body.len()).unwrap_or(u64::MAX);
@@ -724,7 +727,7 @@ pub(super) fn section(code: u64, content: Value) -> Bytes {
     out.into()
 }
 
-/// What a section holds; `None` for one that is not there.
+/// Decodes the value of a section. Returns `None` for a section that is not there.
 pub(super) fn content(section: &Bytes) -> Result<Option<Value>, DecodeError> {
     if section.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What a receiver decides, as dispositions say it (rule S10.7).
+//! Decisions of receivers about messages, as dispositions state them (rule S10.7).
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::wire::amqp::value::{Map, Value};
 const REASON: &str = "DeadLetterReason";
 const DESCRIPTION: &str = "DeadLetterErrorDescription";
 
-/// What a receiver decides about a message.
+/// A receiver's decision about a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Complete,
-    /// Back to its place; counts.
+    /// The message goes back to its place, and the delivery counts.
     Abandon(Changes),
-    /// Only by its number from now on.
+    /// The message can only be received by its sequence number from now on.
     Defer(Changes),
     DeadLetter(Arc<DeadLettering>),
-    /// Back to its place without counting.
+    /// The message goes back to its place, and the delivery does not count.
     Release,
 }
 
@@ -105,7 +105,7 @@ impl Outcome {
 }
 
 impl DeadLettering {
-    /// What stands in the error of a rejection. A condition of the application's own is its reason.
+    /// Reads the error of a rejection. A condition that the application defined itself becomes the reason.
     fn of(error: Option<&AmqpError>) -> Self {
         let Some(error) = error else {
             return Self::default();

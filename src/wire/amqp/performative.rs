@@ -1,4 +1,4 @@
-//! What frames say about connections, sessions, links and deliveries.
+//! Performatives of frames about connections, sessions, links and deliveries.
 
 use bytes::Bytes;
 
@@ -98,7 +98,7 @@ impl Attach {
     }
 }
 
-/// Whether deliveries are settled as they are sent.
+/// The settlement mode of a sender (`snd-settle-mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SenderSettles {
     Unsettled = 0,
@@ -107,7 +107,7 @@ pub enum SenderSettles {
     Mixed = 2,
 }
 
-/// Whether the receiver settles at once, or after the sender did.
+/// The settlement mode of a receiver (`rcv-settle-mode`): at once, or after the sender has settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiverSettles {
     #[default]
@@ -121,7 +121,7 @@ pub struct Flow {
     pub incoming_window: u32,
     pub next_outgoing_id: u32,
     pub outgoing_window: u32,
-    /// Of the link that the rest is about, if any.
+    /// The handle of the link that the fields below are about, if there is one.
     pub handle: Option<u32>,
     pub delivery_count: Option<u32>,
     pub link_credit: Option<u32>,
@@ -143,7 +143,7 @@ pub struct Transfer {
     /// Says which transaction the message is part of, if it is.
     pub state: Option<DeliveryState>,
     pub aborted: bool,
-    /// What stands behind the performative: a part of the message.
+    /// The bytes behind the performative, which are a part of the message.
     pub payload: Bytes,
 }
 

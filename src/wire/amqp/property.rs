@@ -9,7 +9,7 @@ use crate::model::rule::{IntegerType, PreciseTime, PropertyValue};
 use crate::wire::amqp::decimal;
 use crate::wire::amqp::value::Value;
 
-/// What .NET's client describes its types with that AMQP does not have.
+/// The descriptors with which .NET's client marks values of types that AMQP does not have.
 const TIMESPAN: &str = "com.microsoft:timespan";
 const DATE_TIME_OFFSET: &str = "com.microsoft:datetime-offset";
 const URI: &str = "com.microsoft:uri";

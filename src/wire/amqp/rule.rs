@@ -20,7 +20,7 @@ const TRUE_FILTER: u64 = 0x0013_7000_0007;
 const FALSE_FILTER: u64 = 0x0013_7000_0008;
 const CORRELATION_FILTER: u64 = 0x0013_7000_0009;
 
-/// What correlation filters compare, by its names in requests and in the order of replies.
+/// The properties that correlation filters compare, by their names in requests and in the order of replies.
 const COMPARED: [(&str, SystemProperty); 8] = [
     ("correlation-id", SystemProperty::CorrelationId),
     ("message-id", SystemProperty::MessageId),

@@ -16,21 +16,21 @@ const OUTCOME: u64 = 0x44;
 named_enum! {
     /// The ways to say it, in the order in which they are offered.
     pub enum Mechanism {
-        /// Service Bus' own: whoever connects shows tokens afterwards.
+        /// Service Bus' own mechanism: the client sends tokens once it is connected.
         Mssbcbs = "MSSBCBS",
-        /// The same for clients that do not know Service Bus' own.
+        /// The mechanism for clients that do not know `MSSBCBS`. They send tokens, too.
         Anonymous = "ANONYMOUS",
-        /// The name of a rule and its key.
+        /// The name of an access rule and its key, as user name and password.
         Plain = "PLAIN",
-        /// What the connection itself proves; here nothing, so tokens follow.
+        /// The mechanism for a proof by the connection itself. Here it proves nothing, so tokens follow.
         External = "EXTERNAL",
     }
 }
 
-/// What a peer answers to the offer.
+/// The answer of a peer to the offered mechanisms.
 #[derive(Clone, Debug)]
 pub struct Init {
-    /// As it was named.
+    /// The name of the mechanism as the peer wrote it.
     pub mechanism: String,
     response: Option<Bytes>,
 }

@@ -1,5 +1,6 @@
-//! What a message has to be that somebody sends: one that the clients of all languages can read. What they could not is
-//! rejected with its name, since it would come back for ever; what they read in one form alone is written in that.
+//! Checks of messages that clients send, which the clients of all languages must be able to read. A value that some of
+//! them cannot read is rejected with its name, since the message would come back for ever. A value that they all read
+//! in only one form is written in that form.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -35,7 +36,7 @@ const SECTION_HEAD: [u8; 2] = [0x00, 0x53];
 /// The moments that all clients can read: those of the years 1 to 9999, in milliseconds since 1970.
 const MOMENTS_MS: RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
 
-/// What a property of a message may be.
+/// The type of a property of a message.
 #[derive(Clone, Copy)]
 enum FieldKind {
     Id { max: usize },

@@ -1,4 +1,4 @@
-//! What became of a delivery.
+//! States of deliveries.
 
 use bytes::Bytes;
 
@@ -29,15 +29,15 @@ pub enum DeliveryState {
     Modified(Modified),
     /// A transaction has begun, with this id.
     Declared(Bytes),
-    /// Of what is part of a transaction.
+    /// The state of a delivery or an outcome in a transaction.
     Transactional(Transactional),
 }
 
-/// What becomes of a delivery if a transaction is committed.
+/// The outcome that a delivery gets when its transaction is committed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transactional {
     pub transaction: Bytes,
-    /// None of a message that is sent.
+    /// The outcome, which a message that is sent does not have.
     pub outcome: Option<Box<DeliveryState>>,
 }
 

@@ -19,7 +19,7 @@ const SESSION_FILTER_CODE: u64 = 0x0000_0013_7000_000C;
 const SELECTOR_FILTER: &str = "apache.org:selector-filter:string";
 const SELECTOR_FILTER_CODE: u64 = 0x0000_468C_0000_0004;
 
-/// What the filters of Service Bus begin with.
+/// The prefix of the names of Service Bus' filters.
 const SERVICE_BUS_FILTERS: &str = "com.microsoft:";
 
 /// The distribution mode in which messages stay where they are.
@@ -28,15 +28,15 @@ const COPY: &str = "copy";
 /// Where messages come from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
-    /// As the client wrote it, which is how it is echoed.
+    /// The address as the client wrote it, which is how it is echoed.
     pub address: Option<String>,
     pub dynamic: bool,
     /// The one filter that is known here, or none: others are not in effect, so they are not echoed.
     pub filter: Map,
-    /// Says what the client asks for that is not offered, and must not be passed over: it would get, or lose, messages that
-    /// it did not ask for.
+    /// An option that the client asks for and that is not offered. It must not be passed over, since the client would
+    /// get, or lose, messages that it did not ask for.
     pub not_offered: Option<String>,
-    /// What becomes of messages that are not settled when the link ends.
+    /// The outcome of messages that are not settled when the link ends.
     pub default_outcome: Option<Box<DeliveryState>>,
 }
 
@@ -48,7 +48,7 @@ pub enum Target {
         /// The client asks for a node that is made for it.
         dynamic: bool,
     },
-    /// Of transactions.
+    /// The coordinator of transactions.
     Coordinator,
 }
 
@@ -66,7 +66,7 @@ impl Source {
         Some(SessionSelection::Named(name.to_owned()))
     }
 
-    /// The same with the session that was found in the filter.
+    /// Returns the source with `session` as the value of its session filter.
     pub fn with_session(&self, session: &str) -> Self {
         let is_described = matches!(get(&self.filter, SESSION_FILTER), Some(Value::Described(_)));
         let mut filter = self.filter.clone();

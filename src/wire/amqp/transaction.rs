@@ -1,4 +1,4 @@
-//! What clients ask of the coordinator of transactions (AMQP 1.0, part 4).
+//! Requests of clients to the coordinator of transactions (AMQP 1.0, part 4).
 
 use bytes::Bytes;
 
@@ -10,12 +10,12 @@ use crate::wire::amqp::message::Message;
 const DECLARE: u64 = 0x31;
 const DISCHARGE: u64 = 0x32;
 
-/// What a client asks.
+/// A request of a client to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// A new transaction.
+    /// Begins a transaction.
     Declare,
-    /// The end of one: its changes are made, or forgotten if it is to `fail`.
+    /// Ends a transaction: its changes are made, or forgotten if it is to `fail`.
     Discharge { transaction: Bytes, fail: bool },
 }
 

@@ -27,7 +27,7 @@ pub enum Value {
     Long(i64),
     Float(f32),
     Double(f64),
-    /// Of 4, 8 or 16 bytes, as they came.
+    /// A decimal of 4, 8 or 16 bytes, as they came.
     Decimal(Bytes),
     /// A code point that may be none of Unicode's.
     Char(u32),
@@ -197,7 +197,7 @@ impl Value {
         size_of::<Self>() + content
     }
 
-    /// Whether it has values inside, as those of properties must not.
+    /// Reports whether the value contains other values, as those of properties must not.
     pub fn is_compound(&self) -> bool {
         match self {
             Self::Described(described) => described.1.is_compound(),
@@ -300,10 +300,9 @@ fn canonical_described((descriptor, value): (Value, Value)) -> Result<Value, &'s
     Ok(Value::Described(Box::new(described)))
 }
 
-/// As JSON, for reading: bytes in base64, moments in RFC 3339, durations in ISO 8601, decimals as texts, and without
-/// descriptors. A map with a key that has values
-/// inside becomes a list of pairs: as the names of objects, such keys in keys would be escaped again at each level, and
-/// double their length.
+/// Converts a value to JSON for reading: bytes in base64, moments in RFC 3339, durations in ISO 8601, decimals as
+/// texts, and without descriptors. A map with a key that contains values becomes a list of pairs: as the names of
+/// objects, such keys in keys would be escaped again at each level, and double their length.
 impl From<&Value> for Json {
     fn from(value: &Value) -> Self {
         let list = |values: &[Value]| values.iter().map(Self::from).collect();
@@ -350,7 +349,7 @@ impl From<&Value> for Json {
     }
 }
 
-/// What stands under `key`, a string or a symbol.
+/// Returns the value under `key`, which is a string or a symbol in the map.
 pub fn get<'a>(map: &'a Map, key: &str) -> Option<&'a Value> {
     let mut found = map.iter();
     let found = found.find(|(each, _)| each.as_text() == Some(key));

@@ -16,7 +16,7 @@ const PREFIX: &str = "ce-";
 /// Attributes that have no header of this form: the body and its `Content-Type` carry them.
 const NO_HEADERS: [&str; 3] = ["datacontenttype", "data", "data_base64"];
 
-/// Whether there is an attribute among the headers.
+/// Reports whether there is an attribute among the headers, as in binary mode.
 pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| name.as_str().starts_with(PREFIX))
 }

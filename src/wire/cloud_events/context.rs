@@ -6,7 +6,7 @@ use crate::wire::cloud_events::SPEC_VERSION;
 use crate::wire::field;
 use crate::wire::json::Kind;
 
-/// What has been read of the attributes.
+/// The attributes of an event that have been read so far.
 ///
 /// `specversion` comes first: without it, or with another one, nothing else can be judged.
 #[derive(Default)]
