@@ -111,7 +111,7 @@ impl Responder for World {
                 late.entry(host.to_owned()).or_default();
                 Err(TransportError::TimedOut)
             }
-            Reply::Refused => Err(TransportError::Socket("connection refused".to_owned())),
+            Reply::Rejected => Err(TransportError::Socket("connection refused".to_owned())),
             Reply::Unknown => Err(TransportError::Resolution("no such host".to_owned())),
             Reply::NoPlace => Err(TransportError::NoPlace),
             Reply::Answer {

@@ -337,7 +337,7 @@ impl Spec {
             Said::Skipped { client_error: true } => {
                 return Fate::Dead("UndeliverableDueToProbationCausedByClientError");
             }
-            Said::Status(..) | Said::TimedOut | Said::Refused | Said::Skipped { .. } => {}
+            Said::Status(..) | Said::TimedOut | Said::Rejected | Said::Skipped { .. } => {}
         }
         if attempt >= self.attempts_max {
             return Fate::Dead("MaxDeliveryAttemptsExceeded");
@@ -353,7 +353,7 @@ impl Spec {
         };
         let asked = match said {
             Said::Status(429 | 503, Some(asked)) => asked.min(RETRY_AFTER_MAX_S),
-            Said::Status(..) | Said::TimedOut | Said::Refused | Said::Skipped { .. } => 0,
+            Said::Status(..) | Said::TimedOut | Said::Rejected | Said::Skipped { .. } => 0,
         };
         let least = seconds(least.max(asked));
         let wait = planned.since(now).max(least);
@@ -380,7 +380,7 @@ fn least_wait(said: Said) -> u64 {
         Said::Status(404, _) => 300,
         Said::Status(408, _) => 120,
         Said::Status(503, _) => 30,
-        Said::Status(..) | Said::TimedOut | Said::Refused | Said::Skipped { .. } => 10,
+        Said::Status(..) | Said::TimedOut | Said::Rejected | Said::Skipped { .. } => 10,
     }
 }
 

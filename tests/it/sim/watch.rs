@@ -211,7 +211,7 @@ fn is_record_of(attempt: &DeliveryAttempt, sent: &Sent) -> bool {
 fn status(said: Said) -> Option<u16> {
     match said {
         Said::Status(status, _) => Some(status),
-        Said::TimedOut | Said::Refused | Said::Skipped { .. } => None,
+        Said::TimedOut | Said::Rejected | Said::Skipped { .. } => None,
     }
 }
 

@@ -249,7 +249,7 @@ impl Scene {
                 late: late.map(|status| (status, dice.within(1, 300))),
                 ..Reaction::at(deadline, Said::TimedOut)
             },
-            Mood::Rejects => Reaction::now(Said::Refused),
+            Mood::Rejects => Reaction::now(Said::Rejected),
         }
     }
 }
@@ -306,7 +306,7 @@ fn result(said: Said) -> Result<TransportResponse, TransportError> {
     match said {
         Said::Status(status, asked) => Ok(answer(status, asked)),
         Said::TimedOut => Err(TransportError::TimedOut),
-        Said::Refused => Err(TransportError::Socket("connection refused".to_owned())),
+        Said::Rejected => Err(TransportError::Socket("connection refused".to_owned())),
         Said::Skipped { .. } => unreachable!("nobody says that"),
     }
 }
