@@ -55,19 +55,19 @@ pub struct AppendRequest {
     pub own_lives: BTreeMap<usize, Duration>,
     /// Numbers that the messages were promised, in their order, if they were.
     pub promised: Vec<PromisedNumber>,
-    /// Of messages for a topic with rules, if they are remembered or scheduled, by the places of the first events that they
-    /// have become: their ids as they were sent, and whether they are scheduled.
+    /// The ids of messages for a topic with rules, as they were sent, and whether each is scheduled, by the place of
+    /// the first event that the message has become. Empty unless such messages are remembered or scheduled.
     pub sent: BTreeMap<usize, (String, bool)>,
-    /// What their deliveries keep, if queues have forwarded them or are to pass them on.
+    /// The mark that their deliveries keep, if queues have forwarded the messages or are to pass them on.
     pub forwarded: Option<Box<ForwardMark>>,
     /// The subscriptions, in the order of their ids, whose deliveries are counted with the bytes of the messages that they
     /// are.
     pub measured: Arc<[SubscriptionId]>,
-    /// What the queues ask that the events go into, if they ask anything.
+    /// The demands of the queues that the events go into, if there are any.
     pub intake: Option<Arc<QueueIntake>>,
     /// Identifies the publish request, if the client gave it an id.
     pub request: Option<RequestMark>,
-    /// What somebody did to store them; publishers are not audited.
+    /// The audit entry of whoever stores the events; `None` for publishers, who are not audited.
     pub audit: Option<AuditEntry>,
     /// The marks of the notices that these events are.
     pub notified: Vec<NoticeMark>,
@@ -115,7 +115,7 @@ pub(super) fn promise(
     Ok(promised)
 }
 
-/// What queues ask of the events that go into them. They are not stored without their deliveries then.
+/// The demands of queues on the events that go into them. Such events are stored together with their deliveries.
 #[derive(Debug, Default)]
 pub struct QueueIntake {
     /// The subscriptions whose deliveries must have a session each. Without one it is a dead letter.
@@ -131,7 +131,7 @@ pub struct QueueIntake {
 }
 
 impl QueueIntake {
-    /// Whether nothing is asked.
+    /// Reports whether the queues demand nothing.
     pub fn is_empty(&self) -> bool {
         self.with_sessions.is_empty()
             && self.remembers_for.is_none()
@@ -158,18 +158,23 @@ impl QueueIntake {
         lacks_session.then_some(DeadLetterReason::SessionIdMissing)
     }
 
-    /// Whether the message that begins at this place is remembered. It is from now on, unless a queue does not take it.
+    /// Reports whether the topic already remembers the message. From now on it does, unless a queue does not take it.
     fn is_repeated(
         &self,
         tx: &WriteTx,
         topic: TopicId,
-        (place, sent): (usize, Option<&(String, bool)>),
-        (event, targets): (&Event, &[SubscriptionId]),
+        message: &MessageStart<'_>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let Some(remembers_for) = self.remembers_for else {
             return Ok(false);
         };
+        let MessageStart {
+            place,
+            sent,
+            event,
+            targets,
+        } = *message;
         if sent.is_none() && targets.iter().any(|of| self.ended(*of, place).is_some()) {
             return Ok(false);
         }
@@ -177,6 +182,15 @@ impl QueueIntake {
         let is_new = duplicates::remember(tx, topic, id, now, now + remembers_for)?;
         Ok(!is_new)
     }
+}
+
+/// The first event of a message.
+struct MessageStart<'a> {
+    place: usize,
+    /// See [`AppendRequest::sent`].
+    sent: Option<&'a (String, bool)>,
+    event: &'a Event,
+    targets: &'a [SubscriptionId],
 }
 
 /// The message that the events at hand are: of a topic with rules, one may have become several of them.
@@ -314,11 +328,11 @@ fn take_deferrable(
 pub enum Appended {
     Stored {
         events: Vec<EventKey>,
-        /// Of the messages of a queue, 0 for each that was dropped because it is remembered; of messages that are
-        /// scheduled in a topic with rules, the id of the first delivery of each.
+        /// The numbers of the messages of a queue, 0 for each that was dropped because it is remembered. For messages
+        /// that are scheduled in a topic with rules, the id of the first delivery of each.
         numbers: Vec<i64>,
     },
-    /// The same request, or the same notice, was stored before, so nothing is stored again.
+    /// Nothing is stored, because the request or the notice was stored before.
     Repeated,
 }
 
@@ -332,14 +346,14 @@ pub struct HandedOver {
     pub ended: Option<DeadLetterReason>,
 }
 
-/// What an [`AppendRequest`] has stored.
+/// The events and deliveries that an [`AppendRequest`] has stored.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Stored {
     events: Vec<EventKey>,
     handed_over: Vec<HandedOver>,
-    /// Of the deliveries to the queue itself, if it is one.
+    /// The numbers of the deliveries to the queue itself, if the topic is a queue.
     numbers: Vec<i64>,
-    /// Of messages that are scheduled in a topic with rules.
+    /// The numbers of messages that are scheduled in a topic with rules.
     scheduled: Vec<DeliveryId>,
 }
 
@@ -355,16 +369,17 @@ impl Stored {
         else {
             return Appended::Repeated;
         };
-        let numbers = match scheduled.is_empty() {
-            true => numbers,
-            false => scheduled.iter().map(|id| id.0).collect(),
+        let numbers = if scheduled.is_empty() {
+            numbers
+        } else {
+            scheduled.iter().map(|id| id.0).collect()
         };
         then(handed_over);
         Appended::Stored { events, numbers }
     }
 }
 
-/// What is stored in the same transaction as a change of the catalog.
+/// The additions that are stored in the same transaction as a change of the catalog.
 #[derive(Debug, Default)]
 pub struct Effects {
     pub audit: Option<AuditEntry>,
@@ -418,8 +433,13 @@ pub(in crate::store) fn append(
                 is_repeated: match intake {
                     None => false,
                     Some(intake) => {
-                        let (begins, it) = ((place, sent), (&event, &targets[..]));
-                        intake.is_repeated(tx, topic, begins, it, received_at)?
+                        let message = MessageStart {
+                            place,
+                            sent,
+                            event: &event,
+                            targets: &targets,
+                        };
+                        intake.is_repeated(tx, topic, &message, received_at)?
                     }
                 },
                 is_scheduled: sent.is_some_and(|(_, is_scheduled)| *is_scheduled),
@@ -431,8 +451,8 @@ pub(in crate::store) fn append(
             stored.numbers.push(0);
             continue;
         }
-        let matched = matched.get(place).copied().unwrap_or(targets.len());
-        let key = insert_event(tx, topic, received_at, &event, matched)?;
+        let match_count = matched.get(place).copied().unwrap_or(targets.len());
+        let key = insert_event(tx, topic, received_at, &event, match_count)?;
         let event = Arc::new(StoredEvent {
             key,
             received_at,
@@ -467,7 +487,7 @@ pub(in crate::store) fn append(
             if let (Some(intake), Some(reason)) = (intake, ended) {
                 let known = (subscription, due_at, bytes);
                 let problem = intake.unevaluated.get(&place);
-                end_at_once(tx, id, known, (reason, problem), received_at)?;
+                end_at_once(tx, id, known, reason, problem, received_at)?;
             }
             stored.handed_over.push(HandedOver {
                 subscription,
@@ -576,12 +596,13 @@ pub(super) fn as_number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Dead-letters a new delivery, for that reason and perhaps a problem to be told.
+/// Dead-letters a new delivery for `reason`, with the `problem` as its description if there is one.
 pub(super) fn end_at_once(
     tx: &WriteTx,
     delivery: DeliveryId,
     counted_for: CountedFor,
-    (reason, problem): (DeadLetterReason, Option<&String>),
+    reason: DeadLetterReason,
+    problem: Option<&String>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let end = SettlementRecord {
@@ -601,12 +622,12 @@ pub(super) fn end_at_once(
     Ok(())
 }
 
-/// What a queue keeps of a message in the row of its delivery.
+/// The properties of a message that a queue keeps in the row of its delivery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageFacts {
     /// The message session that it belongs to.
     pub session: Option<String>,
-    /// `None` for what is no message of a queue.
+    /// The size of the message; `None` if the delivery is not a message of a queue.
     pub bytes: Option<u32>,
     /// The time to live that it has of its own.
     pub own_life: Option<Duration>,
@@ -624,16 +645,16 @@ impl<'a> About<'a> {
     }
 }
 
-/// What some new deliveries have that others do not.
+/// The properties of a new delivery that most deliveries do not have.
 #[derive(Clone, Copy, Default)]
 pub(super) struct About<'a> {
     /// The message session that it belongs to.
     pub(super) session: Option<&'a str>,
-    /// Of the message that it is.
+    /// See [`MessageFacts::bytes`].
     pub(super) bytes: Option<u32>,
     /// See [`MessageFacts::own_life`].
     pub(super) own_life: Option<Duration>,
-    /// Whether its sender has chosen when it is due.
+    /// Is true if the sender has chosen when the message is due.
     pub(super) is_scheduled: bool,
     /// The id that it was promised, with its number if that was, too.
     pub(super) promised: Option<(DeliveryId, Option<i64>)>,

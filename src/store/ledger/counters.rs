@@ -50,7 +50,7 @@ pub(in crate::store) const LATENCY_BOUNDS_MS: [i64; 23] = [
     i64::MAX,
 ];
 
-/// What a subscription's roll-ups count, in the order of their columns.
+/// The names of the counts in a subscription's roll-ups, in the order of their columns.
 pub(in crate::store) static ROLLUP_COUNTS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let outcomes = [
         "matched",
@@ -74,7 +74,7 @@ const MINUTE_MS: i64 = 60_000;
 pub(in crate::store) const HOUR_MS: i64 = 60 * MINUTE_MS;
 pub(in crate::store) const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// What was counted and is not written yet.
+/// The counts that are not written yet.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Counts {
     rows: BTreeMap<Key, [i64; COUNTS]>,
@@ -87,34 +87,34 @@ pub(in crate::store) struct Counts {
 /// A row of a table of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    /// Of a subscription.
+    /// The total of a subscription.
     Total(i64),
-    /// Of the total of a queue, in whose row they stand: bytes of its messages, and how many there ever were. Events have
+    /// The counts of messages in the row of a queue's total: their bytes, and how many there ever were. Events have
     /// neither.
     Messages(i64),
-    /// Of a subscription, from this minute.
+    /// The roll-up of a subscription that begins with this minute.
     Rollup(i64, i64),
-    /// Of a roll-up, in whose row it stands: how many came up to this bound of [`LATENCY_BOUNDS_MS`]. It has one count.
+    /// One latency bucket in the row of a roll-up, by its index in [`LATENCY_BOUNDS_MS`]. It has one count.
     Latency(i64, i64, usize),
-    /// Of a topic, from this minute: published, unmatched, bytes.
+    /// The roll-up of a topic that begins with this minute: published, unmatched, bytes.
     Topic(i64, i64),
-    /// Of a subscription, a reason and a day. It has one count.
+    /// The dead letters of a subscription with one reason on one day. It has one count.
     DeadLetters(i64, DeadLetterReason, i64),
 }
 
-/// The counts of totals and roll-ups.
+/// The first index of the counts that totals and roll-ups share.
 const MATCHED: usize = 0;
 const DELIVERED: usize = 1;
 const DEAD_LETTERED: usize = 2;
 const DROPPED: usize = 3;
-/// Of totals only.
+/// The first index of the counts that only totals have.
 const PENDING: usize = 4;
 const DEAD_LETTERS: usize = 5;
 const KEPT: usize = 6;
-/// The counts of the messages of a queue.
+/// The first index of the counts of the messages of a queue.
 const BYTES: usize = 0;
 const NUMBERED: usize = 1;
-/// Of roll-ups only, instead of what is pending.
+/// The index of the attempts, which only roll-ups have, in the place of [`PENDING`].
 const ATTEMPTS: usize = 4;
 const COUNTS: usize = 7;
 
@@ -122,8 +122,8 @@ const COUNTS: usize = 7;
 const LATENCIES: usize = ATTEMPTS + 1;
 const ROLLUP_COLUMNS: usize = LATENCIES + LATENCY_BOUNDS_MS.len();
 
-/// What the messages of each queue come to, as the last commit has left it: in memory, since whoever sends asks. Clones
-/// share it.
+/// The bytes and the highest number of the messages of each queue after the last commit. They are in memory, since
+/// every sender asks for them. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(in crate::store) struct QueueSums(Arc<Mutex<HashMap<i64, QueueSum>>>);
 
@@ -173,7 +173,7 @@ impl QueueSums {
         }
     }
 
-    /// Of these together.
+    /// Returns the bytes of all messages in these queues.
     pub(super) fn of(&self, queues: &[SubscriptionId]) -> u64 {
         let sums = self.0.lock().unwrap();
         let bytes = queues
@@ -451,9 +451,10 @@ impl Counts {
                 if first != 0 {
                     tx.run(ADD_DEAD_LETTERS, params![of, reason, day, first])?;
                 }
-                match first < 0 {
-                    true => tx.run(DELETE_EMPTY, params![of, reason, day]),
-                    false => Ok(0),
+                if first < 0 {
+                    tx.run(DELETE_EMPTY, params![of, reason, day])
+                } else {
+                    Ok(0)
                 }
             }
         }
@@ -537,7 +538,7 @@ pub(in crate::store) struct DeliveryChange {
     pub(in crate::store) subscription: SubscriptionId,
     pub(in crate::store) published_at: Timestamp,
     pub(in crate::store) last_attempt_at: Option<Timestamp>,
-    /// Of a message, after the change; [`Counts::grow`] has counted whatever they have grown by.
+    /// The bytes of the message after the change, if it is one. [`Counts::grow`] has already counted any growth.
     pub(in crate::store) bytes: Option<u32>,
     /// `None` for a new one.
     pub(in crate::store) old: Option<Version>,
@@ -551,7 +552,7 @@ pub(in crate::store) struct Version {
     pub(in crate::store) state: DeliveryState,
     pub(in crate::store) attempts: u32,
     pub(in crate::store) ended_at: Option<Timestamp>,
-    /// Of a dead letter.
+    /// The reason, if it is a dead letter.
     pub(in crate::store) reason: Option<DeadLetterReason>,
 }
 

@@ -45,7 +45,7 @@ pub struct BlobRequest {
 #[derive(Clone, Debug)]
 pub struct ExportStatus {
     pub subscription: SubscriptionId,
-    /// Whether there is a blob that is not uploaded yet.
+    /// Is true while there is a blob that is not uploaded yet.
     pub is_pending: bool,
     /// When the oldest dead letter that is in no blob was dead-lettered.
     pub oldest: Option<Timestamp>,
@@ -80,7 +80,7 @@ pub struct Exported {
     pub facts: DeadLetterFacts,
 }
 
-/// What became of a pending blob.
+/// The outcome of a pending blob.
 #[derive(Clone, Debug)]
 pub enum BlobEnd {
     /// It is uploaded. These dead letters leave their queue unless they are locked, and an outage ends.
@@ -155,7 +155,7 @@ pub(super) struct NextBlob {
     dead_letters: Vec<DeliveryId>,
 }
 
-/// What the next blob of the subscription would be.
+/// Plans the next blob of the subscription, and stores nothing. Returns `None` if there is nothing to export.
 pub(super) fn next(tx: &Connection, request: BlobRequest) -> Result<Option<NextBlob>, StoreError> {
     let next = "SELECT delivery.id, delivery.published_at, octet_length(event.data) FROM delivery \
          CROSS JOIN event ON event.id = delivery.event_id WHERE delivery.subscription_id = ?1 \

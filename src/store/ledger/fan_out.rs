@@ -90,7 +90,7 @@ impl FanOut {
     }
 }
 
-/// What [`FanOut::to_bytes`] has written.
+/// The record of a fan-out, as [`FanOut::to_bytes`] has written it.
 struct Stored<'a> {
     subscriptions: Vec<SubscriptionId>,
     sets: Vec<&'a [u8]>,
@@ -98,21 +98,22 @@ struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// `None` if the bytes are damaged.
+    /// Reads a record. Returns `None` if the bytes are damaged.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let (subscriptions, bytes) = split(bytes, 8)?;
         let subscriptions = ids(subscriptions);
         let width = subscriptions.len().div_ceil(8);
         let (sets, events) = split(bytes, width)?;
-        let events = events.as_chunks().0.iter();
+        let numbers = events.as_chunks().0.iter();
         Some(Self {
             sets: sets.chunks(width.max(1)).collect(),
-            events: events.map(|set| u32::from_le_bytes(*set)).collect(),
+            events: numbers.map(|set| u32::from_le_bytes(*set)).collect(),
             subscriptions,
         })
     }
 
-    /// Whether the subscription at `position` gets an event. `None` if there is no such event, or its set is damaged.
+    /// Reports whether the subscription at `position` gets an event. `None` if there is no such event, or its set is
+    /// damaged.
     fn gets(&self, event: usize, position: usize) -> Option<bool> {
         let set = usize::try_from(*self.events.get(event)?).ok()?;
         let byte = self.sets.get(set)?.get(position / 8)?;
@@ -141,7 +142,7 @@ const STRIP_EVENTS: usize = 50;
 pub struct FannedOut {
     /// A subscription is listed once for each delivery that was created.
     pub targets: Vec<SubscriptionId>,
-    /// Whether nothing is left to be done for the topic.
+    /// Is true if nothing is left to be done for the topic.
     pub is_end: bool,
 }
 
@@ -172,7 +173,7 @@ pub(super) fn topics(tx: &Connection) -> Result<Vec<TopicId>, StoreError> {
     tx.all(topics, [], |row| Ok(row.get(0)?))
 }
 
-/// Whether deliveries of an event are still to be created.
+/// Reports whether deliveries of an event are still to be created.
 pub(in crate::store) fn is_open(tx: &Connection, event: EventKey) -> Result<bool, StoreError> {
     let find = "SELECT ?1 BETWEEN next_event_id AND last_event_id FROM fan_out WHERE first_event_id <= ?1 \
          ORDER BY first_event_id DESC LIMIT 1";
@@ -190,7 +191,7 @@ struct Open {
     first: i64,
     /// The first event of its strip.
     next: i64,
-    /// What of the strip is done.
+    /// The number of cells of the strip that are done. A cell is a subscription and an event.
     cells: usize,
     received_at: Timestamp,
     targets: Vec<u8>,
@@ -244,7 +245,8 @@ pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<Fann
         if !advance(
             tx,
             &open,
-            (limit, &mut rows),
+            limit,
+            &mut rows,
             &mut receiving,
             &mut done.targets,
         )? {
@@ -254,11 +256,12 @@ pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<Fann
     Ok(done)
 }
 
-/// Goes on with a request. Returns whether it is done.
+/// Goes on with a request until `rows` reaches `limit`. Returns whether the request is done.
 fn advance(
     tx: &WriteTx,
     open: &Open,
-    (limit, rows): (usize, &mut usize),
+    limit: usize,
+    rows: &mut usize,
     receiving: &mut HashMap<SubscriptionId, bool>,
     created: &mut Vec<SubscriptionId>,
 ) -> Result<bool, StoreError> {
@@ -304,7 +307,8 @@ fn advance(
     Ok(true)
 }
 
-/// Whether a subscription gets its deliveries: it is there, or was deleted in a way that keeps them as dead letters.
+/// Reports whether a subscription gets its deliveries: it exists, or was deleted in a way that keeps them as dead
+/// letters.
 fn receives(
     tx: &Connection,
     subscription: SubscriptionId,

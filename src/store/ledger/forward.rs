@@ -23,11 +23,11 @@ use crate::store::sql::Sql;
 use crate::wire::amqp::message::{encoded, merged};
 use crate::wire::service_bus::message;
 
-/// What may go on from a queue.
+/// A query for the messages of a queue that are to be forwarded.
 #[derive(Clone, Debug)]
 pub struct ForwardQuery {
     pub from: QueueRef,
-    /// What clients call the queue, which its dead letters keep.
+    /// The name by which clients know the queue. Its dead letters keep it as their source.
     pub name: String,
     pub limit: usize,
     /// Bytes, of events and of what receivers have set, after which no more is read; the first one always is.
@@ -47,11 +47,11 @@ pub struct Forwardable {
     pub copies: u32,
     /// See [`ForwardMark::transfer_to`].
     pub transfer_to: Option<TopicId>,
-    /// What it keeps where it goes. Of a dead letter that is also why it is one, among its properties.
+    /// The mark that the message keeps where it goes. The properties of a dead letter say why it is one.
     pub mark: ForwardMark,
 }
 
-/// What forwarded messages keep (rule S4.2).
+/// The facts that a forwarded message keeps (rule S4.2).
 #[derive(Clone, Debug)]
 pub struct ForwardMark {
     pub hops: u32,
@@ -114,12 +114,12 @@ const MARK: &str = "UPDATE delivery SET hops = ?2, first_number = ?3, dead_lette
 const IS_DUE: &str =
     "SELECT id FROM delivery WHERE id = ?1 AND state = 'DeadLettered' AND next_attempt_at <= ?2";
 
-/// What became of the messages that were still there.
+/// The result of a [`ForwardRequest`] for the messages that were still there.
 #[derive(Debug, Default)]
 pub(super) struct Forwarded {
     /// How each of them ended where it was.
     pub(super) ended: Vec<Settlement>,
-    /// What was stored elsewhere, by the places of the moves.
+    /// The events that were stored elsewhere, by the places of the moves.
     pub(super) stored: Vec<(usize, Option<Stored>)>,
 }
 
@@ -180,7 +180,7 @@ pub(super) fn forward(tx: &WriteTx, request: ForwardRequest) -> Result<Forwarded
     Ok(done)
 }
 
-/// What is due and not locked, oldest first.
+/// Returns the messages of a queue that are due and not locked, oldest first.
 pub(super) fn forwardable(
     tx: &Connection,
     query: &ForwardQuery,
@@ -233,9 +233,10 @@ pub(super) fn forwardable(
                 copies: message.copies,
                 first_number: Some(message.first_number),
                 properties,
-                dead_letter_source: match is_dead {
-                    true => Some(query.name.clone()),
-                    false => message.dead_letter_source,
+                dead_letter_source: if is_dead {
+                    Some(query.name.clone())
+                } else {
+                    message.dead_letter_source
                 },
                 transfer_to: None,
             },
@@ -254,36 +255,32 @@ struct Message {
     dead_letter_source: Option<String>,
     transfer_to: Option<TopicId>,
     properties: Option<Vec<u8>>,
-    /// Of a dead letter.
+    /// The reason, if it is a dead letter.
     reason: Option<DeadLetterReason>,
     receiver_reason: Option<String>,
     receiver_description: Option<String>,
 }
 
 impl Message {
-    /// The properties that receivers have set, and of a dead letter why it is one.
+    /// Returns the properties that receivers have set; those of a dead letter also say why it is one.
     fn properties(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(reason) = self.reason else {
             return Ok(self.properties.clone());
         };
         let system = message::system_reason(reason, self.delivery.attempts);
-        let (own, description) = match reason == DeadLetterReason::Application {
-            true => (
-                self.receiver_reason.as_deref(),
-                self.receiver_description.as_deref(),
-            ),
-            false => {
-                let told = self.receiver_description.as_deref();
-                (Some(system.0), told.or(Some(system.1.as_str())))
-            }
+        let told = self.receiver_description.as_deref();
+        let (own, description) = if reason == DeadLetterReason::Application {
+            (self.receiver_reason.as_deref(), told)
+        } else {
+            (Some(system.0), told.or(Some(system.1.as_str())))
         };
         let told = encoded(message::reason_properties(own, description));
-        let merged = match &self.properties {
+        let all = match &self.properties {
             Some(before) => merged(before, &told),
             None => Ok(told),
         };
-        let merged = merged.map_err(|error| row::unreadable("map of properties", error))?;
-        Ok(Some(merged))
+        all.map(Some)
+            .map_err(|error| row::unreadable("map of properties", error))
     }
 }
 

@@ -28,7 +28,7 @@ pub struct LeaseRequest {
     pub bytes_max: usize,
     /// Deliveries that the caller has leased already.
     pub held: HashSet<DeliveryId>,
-    /// Whether the events are needed.
+    /// Is true if the events are needed besides the deliveries.
     pub bodies: bool,
 }
 
@@ -70,10 +70,10 @@ pub(super) fn lease(tx: &Connection, request: &LeaseRequest) -> Result<Leased, S
     // Held deliveries are due too and come first. One row more tells when the next one falls due, and one may be
     // that which goes first.
     let limit = request.limit + request.held.len() + 2;
-    let rows = find.query_map(params![request.subscription, limit], with_due)?;
+    let due = find.query_map(params![request.subscription, limit], with_due)?;
     let first = first_of(tx, request)?;
     let led_by = first.as_ref().map(|(delivery, _)| delivery.id);
-    let rows = rows.filter(|row| !matches!(row, Ok((each, _)) if Some(each.id) == led_by));
+    let rows = due.filter(|row| !matches!(row, Ok((each, _)) if Some(each.id) == led_by));
     let mut leased = Leased::default();
     let mut bytes = 0;
     for row in first.into_iter().map(Ok).chain(rows) {

@@ -36,7 +36,7 @@ use crate::store::row;
 use crate::store::sql::Sql;
 use crate::wire::amqp::message::merged;
 
-/// What to lock.
+/// A request to lock deliveries of a queue.
 #[derive(Clone, Debug)]
 pub struct LockRequest {
     pub of: QueueRef,
@@ -83,11 +83,11 @@ pub struct DeferredQuery {
 pub struct Locked {
     pub token: LockToken,
     pub until: Timestamp,
-    /// As it was before the lock. The lock of a pending delivery counts as an attempt from now on.
+    /// The delivery as it was before the lock. The lock of a pending delivery counts as an attempt from now on.
     pub delivery: Delivery,
     pub event: Arc<StoredEvent>,
     pub deferred: bool,
-    /// Of a dead letter.
+    /// Why and when the delivery was dead-lettered; `None` if it is not a dead letter.
     pub dead_letter: Option<DeadLetter>,
     /// See [`LockChange::properties`].
     pub properties: Option<Vec<u8>>,
@@ -137,7 +137,7 @@ pub struct Peeked {
     pub deferred: bool,
     /// The end of its newest lock, which may have lapsed.
     pub locked_until: Option<Timestamp>,
-    /// Of a dead letter.
+    /// Why and when the delivery was dead-lettered; `None` if it is not a dead letter.
     pub dead_letter: Option<DeadLetter>,
     /// See [`LockChange::properties`].
     pub properties: Option<Vec<u8>>,
@@ -178,7 +178,7 @@ pub struct LockChanges {
     pub dropping: HashSet<SubscriptionId>,
     /// Bytes that the changes may add to their queues.
     pub room: QueueRoom,
-    /// What is recorded, with their number, if dead letters leave their queue for good.
+    /// The audit entry to record, with their number, if dead letters leave their queue for good.
     pub audit: Option<AuditEntry>,
     pub now: Timestamp,
 }
@@ -196,7 +196,7 @@ impl LockChanges {
     }
 }
 
-/// What became of a lock that was held.
+/// The outcome of a change of a lock that was held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockSettled {
     pub lock: Lock,
@@ -427,7 +427,7 @@ fn select(condition: &str) -> String {
     format!("SELECT {DELIVERY_COLUMNS}, {LOCKABLE} FROM delivery WHERE {condition}")
 }
 
-/// Of a queue, which is `?1`, or of one session of it, which is `?4`.
+/// Returns the SQL condition for the deliveries of a queue, which is `?1`, or of one session of it, which is `?4`.
 fn scope(of: QueueRef, session: Option<&str>) -> String {
     // A literal, since SQLite uses a partial index only if it sees the value.
     let state = of.queue.state().name();
@@ -514,13 +514,13 @@ const NUMBERED: &str = "coalesce((SELECT own.id FROM delivery AS own \
 /// Messages by the numbers that their sender knows.
 #[derive(Clone, Debug)]
 pub enum NumberedQuery {
-    /// Those of a queue.
+    /// The messages with these numbers in a queue.
     Queue {
         queue: SubscriptionId,
         numbers: BTreeSet<i64>,
     },
-    /// Those that were scheduled in a topic with rules, as far as they wait in one of these subscriptions, which are in
-    /// order.
+    /// The messages that were scheduled in a topic with rules under these numbers and still wait in one of the
+    /// subscriptions, which are in order.
     Topic {
         subscriptions: Arc<[SubscriptionId]>,
         numbers: BTreeSet<i64>,
@@ -635,7 +635,7 @@ const RENEW: &str = "UPDATE delivery SET locked_until = ?2, \
      next_attempt_at = CASE WHEN deferred THEN next_attempt_at ELSE ?2 END WHERE id = ?1";
 
 impl LockSettled {
-    /// Whether it is pending again.
+    /// Reports whether the delivery is pending again, and not deferred.
     pub fn is_returned(&self) -> bool {
         matches!(self.end, LockEnd::Settled(Settlement::Retry { at }) if at != NEVER)
             && self.lock.of.queue == SubQueue::Active
@@ -679,10 +679,10 @@ pub(super) fn settle_locks(
         settled.push(settle_lock(tx, change, &mut request, &mut bytes)?);
     }
     request.changes = changes.collect();
-    let removed = settled.iter().flatten();
-    let removed = removed.filter(|each| each.removes_dead_letter()).count();
-    let audit = request.audit.clone();
-    let audit = audit.and_then(|audit| audit.of_dead_letters(removed));
+    let ended = settled.iter().flatten();
+    let removed = ended.filter(|each| each.removes_dead_letter()).count();
+    let entry = request.audit.clone();
+    let audit = entry.and_then(|entry| entry.of_dead_letters(removed));
     let rest = request;
     Ok((LocksSettled { settled, rest }, audit))
 }

@@ -109,8 +109,9 @@ impl Ledger {
             if let Some(notice) = effects.notice {
                 append::append(tx, notice)?;
             }
-            let entry = effects.audit;
-            let entry = entry.map(|entry| with_changes(entry, &before, &registry));
+            let entry = effects
+                .audit
+                .map(|entry| with_changes(entry, &before, &registry));
             Ok::<_, StoreError>((registry, entry))
         };
         let registry = self.db.write_audited(change).await?;
@@ -547,8 +548,10 @@ impl Ledger {
         let db = self.db.in_lane(changes.lane(&requests));
         let change = move |tx: &_| {
             let (settled, audit) = changes.make(tx)?;
-            let stored = requests.into_iter().map(|each| append::append(tx, each));
-            let stored = stored.collect::<Result<Vec<_>, _>>()?;
+            let stored = requests
+                .into_iter()
+                .map(|each| append::append(tx, each))
+                .collect::<Result<Vec<_>, _>>()?;
             Ok::<_, TransactionError>(((settled, stored), audit))
         };
         let (settled, stored) = db.write_audited(change).await?;
@@ -615,8 +618,8 @@ impl Ledger {
         let moved = db.write(move |tx| forward::forward(tx, request)).await?;
         let mut stored = moved.stored.into_iter().peekable();
         for (place, announce) in announce.into_iter().enumerate() {
-            let stored = stored.next_if(|(of, _)| *of == place);
-            if let (Some((_, stored)), Some(announce)) = (stored, announce) {
+            let moved_here = stored.next_if(|(of, _)| *of == place);
+            if let (Some((_, stored)), Some(announce)) = (moved_here, announce) {
                 Stored::announce(stored, announce);
             }
         }
@@ -772,8 +775,8 @@ impl Ledger {
     ) -> Result<(), StoreError> {
         let others = self
             .db
-            .read(move |tx| exports::pending_of_others(tx, &exporting));
-        let others = others.await?;
+            .read(move |tx| exports::pending_of_others(tx, &exporting))
+            .await?;
         if others.is_empty() {
             return Ok(()); // as nearly always
         }
@@ -868,8 +871,8 @@ impl Ledger {
                 for period in &periods {
                     rollups::roll_up(tx, period)?;
                 }
-                if let Some(queue) = too_late.first() {
-                    pull_in::pull_in(tx, *queue, now, limit)?;
+                if let Some((subscription, queue)) = too_late.first() {
+                    pull_in::pull_in(tx, *subscription, *queue, now, limit)?;
                 }
                 sessions::end_locks(tx, &overheld, now)?;
                 sessions::forget(tx, &idle, now)?;

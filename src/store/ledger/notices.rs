@@ -21,7 +21,7 @@ use crate::store::replay;
 use crate::store::row::unreadable;
 use crate::store::sql::Sql;
 
-/// What a notice was made from.
+/// The source of a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeMark {
     /// So many dead letters of a subscription with one reason, the last of them at that moment.

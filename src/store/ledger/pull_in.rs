@@ -1,7 +1,7 @@
 //! Moments that only a wrong clock can have planned: a machine whose clock was years ahead planned attempts,
 //! locks and dead letters for then. They are due at once.
 //!
-//! What a sender has scheduled is in a column of its own, and stays planned for it, however far ahead.
+//! The moment that a sender has scheduled is in a column of its own, and stays as planned, however far ahead.
 
 use rusqlite::{Connection, params};
 
@@ -51,10 +51,12 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Makes up to `limit` of them due, or whenever they are scheduled for. Returns how many there were.
+/// Makes up to `limit` deliveries of a queue due now that are planned too late; those that are scheduled, at the
+/// scheduled moment. Returns their number.
 pub(super) fn pull_in(
     tx: &Connection,
-    (subscription, queue): (SubscriptionId, SubQueue),
+    subscription: SubscriptionId,
+    queue: SubQueue,
     now: Timestamp,
     limit: usize,
 ) -> Result<usize, StoreError> {
@@ -111,8 +113,8 @@ mod tests {
     /// Returns when each is due after all that a wrong clock has planned is pulled in, and when its lock ends.
     fn pulled_in(connection: &Connection) -> Vec<(String, i64, Option<i64>)> {
         let now = Timestamp::from_ms(NOW);
-        while let Some(queue) = find(connection, now).expect("queues").first() {
-            pull_in(connection, *queue, now, 1).expect("changed");
+        while let Some((subscription, queue)) = find(connection, now).expect("queues").first() {
+            pull_in(connection, *subscription, *queue, now, 1).expect("changed");
         }
         let all = "SELECT event.event_id, next_attempt_at, locked_until FROM delivery \
              JOIN event ON event.id = delivery.event_id ORDER BY delivery.id";

@@ -22,7 +22,7 @@ pub struct RequestMark {
     pub since: Timestamp,
 }
 
-/// Of topic, id and body: the first half of their SHA-256. No two requests share it by chance.
+/// The first half of the SHA-256 of a request's topic, id and body. No two requests share it by chance.
 type Fingerprint = [u8; 16];
 
 /// Requests of one part: as many as fit into a table of 2^19 places (4.7 MB), which grows in 5 ms at most.
@@ -99,8 +99,8 @@ impl RequestMarks {
                     "SELECT fingerprints FROM publish_request WHERE id = ?1 AND received_at >= ?2";
                 let row = part.first_row + i64::from(place.row);
                 let stored: Option<Vec<u8>> = tx.find(find, params![row, mark.since])?;
-                let stored = stored.unwrap_or_default();
-                if stored.as_chunks().0.contains(&mark.fingerprint) {
+                let fingerprints = stored.unwrap_or_default();
+                if fingerprints.as_chunks().0.contains(&mark.fingerprint) {
                     return Ok(true);
                 }
             }

@@ -48,7 +48,7 @@ pub struct ResubmitRequest {
     pub resubmissions: Vec<Resubmission>,
     /// The step of the replay job that they are.
     pub step: Option<ReplayStep>,
-    /// What somebody did to resubmit them; it is recorded with their number, if there are any.
+    /// The audit entry of whoever resubmits them. It is recorded with their number, if there are any.
     pub audit: Option<AuditEntry>,
     pub now: Timestamp,
 }
@@ -95,7 +95,7 @@ pub struct ReplayStep {
     pub from: DeliveryId,
     pub to: DeliveryId,
     pub skipped: Vec<(DeliveryId, NotResubmitted)>,
-    /// Whether the job ends with it.
+    /// Is true if the job ends with this step.
     pub completes: bool,
 }
 
@@ -116,7 +116,7 @@ impl ResubmitDone {
     }
 }
 
-/// What became of a [`Resubmission`].
+/// The outcome of a [`Resubmission`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResubmitOutcome {
     Resubmitted(Resubmitted),
@@ -248,7 +248,7 @@ pub(super) fn resubmit_all(
 struct Unchanged {
     event: EventKey,
     subscription_exists: bool,
-    /// Of the message that it is, as it was sent: a new delivery has nothing that receivers have set.
+    /// The bytes of the message as it was sent, if it is one: a new delivery has nothing that receivers have set.
     bytes: Option<u32>,
     published_at: Timestamp,
     /// When the time to live ended that the message has of its own.
@@ -337,9 +337,11 @@ fn resubmit(
         } => {
             let key = insert_event(tx, topic, now, &event, targets.len())?;
             for target in &targets {
-                let queue = queue.as_ref().filter(|(of, _)| of == target);
-                let about = queue.map(|(_, facts)| About::message(facts));
-                let about = about.unwrap_or_default();
+                let about = queue
+                    .as_ref()
+                    .filter(|(of, _)| of == target)
+                    .map(|(_, facts)| About::message(facts))
+                    .unwrap_or_default();
                 insert_delivery(tx, key, *target, now, about)?;
             }
             Added {

@@ -49,13 +49,13 @@ pub struct SessionRequest {
 #[derive(Clone, Copy, Debug)]
 pub struct SessionQuery {
     pub of: SubscriptionId,
-    /// Those whose state was set since then, or else those that have messages or a state.
+    /// The moment after which the state of a listed session was set; `None` lists all that have messages or a state.
     pub state_set_since: Option<Timestamp>,
     pub skip: usize,
     pub limit: usize,
 }
 
-/// What to wait for in a queue with sessions.
+/// The arrival that a receiver waits for in a queue with sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SessionWait {
     /// A session that nobody holds.
@@ -247,9 +247,10 @@ fn return_messages(
             session.lock.is_some_and(|(_, end)| until <= end),
             "the locks on the messages of a session end with its own"
         );
-        match counts {
-            true => record_lapse(tx, id, attempts, from, until.min(now))?,
-            false => uncount(tx, id)?,
+        if counts {
+            record_lapse(tx, id, attempts, from, until.min(now))?;
+        } else {
+            uncount(tx, id)?;
         }
         unlock(tx, id, place)?;
     }
@@ -314,8 +315,8 @@ pub(super) fn change(
             return Ok(Ok(SessionAnswer::State(tx.value(find, [session.id])?)));
         }
         SessionChange::SetState(state) => {
-            let state = state.filter(|state| !state.is_empty());
-            if let Err(error) = set_state(tx, &session, state.as_deref(), room, now)? {
+            let kept = state.as_deref().filter(|state| !state.is_empty());
+            if let Err(error) = set_state(tx, &session, kept, room, now)? {
                 return Ok(Err(error));
             }
         }
@@ -370,7 +371,7 @@ pub(super) fn due(tx: &Connection, place: &SessionWait) -> Result<Option<Timesta
 
 /// The names of sessions, in their order, and how far they were looked for.
 pub(super) struct SessionWalk {
-    /// What is still to be skipped, and how many names are wanted in all.
+    /// The query, whose `skip` is the number of sessions still to be skipped, and `limit` the number of names in all.
     query: SessionQuery,
     /// The name of the session that is looked at next; `None` where no more is to be found.
     next: Option<String>,
@@ -470,8 +471,8 @@ pub(super) fn end_locks(tx: &Connection, ids: &[i64], now: Timestamp) -> Result<
     Ok(())
 }
 
-/// Of sessions that nothing needs: nobody holds them, and they have neither messages nor a state, or their queue is
-/// deleted.
+/// The SQL condition for sessions that nothing needs: nobody holds them, and they have neither messages nor a state, or
+/// their queue is deleted.
 const IS_IDLE: &str = "(locked_until IS NULL OR locked_until <= ?1) \
      AND (state_set_at IS NULL OR EXISTS (SELECT 1 FROM event_subscription \
          WHERE event_subscription.id = session.subscription_id AND deleted_at IS NOT NULL)) \

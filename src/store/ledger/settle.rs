@@ -56,7 +56,7 @@ impl SettlementRecord {
     }
 }
 
-/// What became of a [`SettlementRecord`].
+/// The outcome of a [`SettlementRecord`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     Done,
@@ -84,9 +84,9 @@ pub struct FreeChanges {
     pub changes: Vec<(DeliveryId, FreeChange)>,
     /// The subscription whose deliveries they are, unless it is the appliance, or somebody who manages it, that changes any.
     pub of: Option<SubscriptionId>,
-    /// Whether none of them is made if one cannot be.
+    /// Is true if either all changes are to be made or none.
     pub all_or_none: bool,
-    /// What somebody did to make them; it is recorded with their number, if any of them is made.
+    /// The audit entry of whoever makes the changes. It is recorded with their number, if any of them is made.
     pub audit: Option<AuditEntry>,
     pub now: Timestamp,
 }
@@ -112,7 +112,7 @@ impl FreeChanges {
     }
 }
 
-/// What became of a [`FreeChange`].
+/// The outcome of a [`FreeChange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeSettled {
     /// It is done, for this subscription.
@@ -149,7 +149,7 @@ pub struct Discarded {
 }
 
 impl Discarded {
-    /// All of them.
+    /// Returns the number of deliveries and sessions in all.
     pub fn count(self) -> usize {
         self.dropped + self.dead_lettered + self.removed + self.sessions
     }
@@ -379,9 +379,10 @@ pub(super) fn settle_all_free(
             }
         }
     }
-    let changes = changes.into_iter();
-    let settled = changes.map(|(id, change)| settle_free(tx, id, change, now));
-    let settled: Vec<_> = settled.collect::<Result<_, _>>()?;
+    let settled: Vec<_> = changes
+        .into_iter()
+        .map(|(id, change)| settle_free(tx, id, change, now))
+        .collect::<Result<_, _>>()?;
     let is_done = |settled: &&FreeSettled| matches!(settled, FreeSettled::Done(_));
     let done = settled.iter().filter(is_done).count();
     let audit = request.audit.and_then(|audit| audit.of_dead_letters(done));

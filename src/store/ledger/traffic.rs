@@ -28,18 +28,18 @@ pub struct DeliveryTotals {
     pub dropped: u64,
     /// Dead letters in the queue now.
     pub dead_letters: u64,
-    /// Of messages that are pending or dead letters.
+    /// The bytes of messages that are pending or dead letters.
     pub bytes: u64,
 }
 
 impl DeliveryTotals {
-    /// Whether the counts are consistent.
+    /// Reports whether the counts are consistent.
     pub fn balance(&self) -> bool {
         self.matched == self.pending + self.delivered + self.dead_lettered + self.dropped
             && self.dead_letters <= self.dead_lettered
     }
 
-    /// The sum of both.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -58,8 +58,8 @@ impl DeliveryTotals {
 #[derive(Clone, Debug)]
 pub struct TotalsQuery {
     pub subscriptions: Vec<SubscriptionId>,
-    /// Whether `pending`, `dead_letters` and `bytes` are counted from the rows. That takes its time: for checks, not
-    /// for pages.
+    /// Is true if `pending`, `dead_letters` and `bytes` are to be counted from the rows. That is slow: it is for
+    /// checks, not for pages.
     pub recount: bool,
 }
 
@@ -97,7 +97,7 @@ impl TrafficQuery {
     }
 }
 
-/// What happened in one slot.
+/// The traffic of one slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficSlot {
     pub start_at: Timestamp,
@@ -117,7 +117,7 @@ pub struct TrafficSlot {
 }
 
 impl TrafficSlot {
-    /// What became of deliveries in all of these together.
+    /// Returns the outcomes, attempts and latencies of deliveries in all of `slots` together.
     pub fn sum(slots: &[Self]) -> Self {
         slots.iter().fold(Self::default(), |sum, slot| Self {
             delivered: sum.delivered + slot.delivered,
@@ -129,8 +129,8 @@ impl TrafficSlot {
         })
     }
 
-    /// What should have been delivered: what ended, and the `pending` that has not yet, so that a backlog
-    /// lowers the share of what was delivered.
+    /// Returns the number of deliveries that should have succeeded: those that ended, and the `pending` ones, so that a
+    /// backlog lowers the share of successful ones.
     pub fn due(&self, pending: u64) -> u64 {
         self.ended() + pending
     }
@@ -151,7 +151,7 @@ impl TrafficSlot {
         self.attempts.max(self.delivered)
     }
 
-    /// Whether nothing at all was counted.
+    /// Reports whether nothing at all was counted.
     pub fn is_quiet(&self) -> bool {
         self.published + self.matched + self.ended() + self.attempts == 0
     }
@@ -214,10 +214,10 @@ pub(super) fn all_totals(
     }
     for (id, totals) in query.subscriptions.iter().zip(&mut all) {
         let count = |state: DeliveryState| {
-            let state = state.name();
             let count = format!(
                 "SELECT count(*), coalesce(sum(bytes), 0) FROM delivery \
-                 WHERE subscription_id = ?1 AND state = '{state}'"
+                 WHERE subscription_id = ?1 AND state = '{}'",
+                state.name()
             );
             tx.one(&count, [id], |row| Ok((row.get(0)?, row.get(1)?)))
         };
@@ -234,7 +234,8 @@ pub(super) fn all_totals(
     Ok(all)
 }
 
-/// Of a list of subscriptions, in its order; of one to which nothing has happened there is no row.
+/// Selects the totals of a list of subscriptions, in its order. One to which nothing has happened has no row, and
+/// counts zero.
 const TOTALS: &str = "SELECT coalesce(matched, 0), coalesce(pending, 0), coalesce(delivered, 0), \
      coalesce(dead_lettered, 0), coalesce(dropped, 0), coalesce(dead_letters, 0), coalesce(bytes, 0) \
      FROM json_each(?1) AS wanted LEFT JOIN subscription_total ON subscription_id = wanted.value \

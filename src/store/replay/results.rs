@@ -1,4 +1,4 @@
-//! What became of the deliveries that a replay job created.
+//! Counts the outcomes of the deliveries that a replay job created.
 
 use rusqlite::{Connection, params};
 

@@ -45,7 +45,7 @@ pub struct Candidates {
     pub candidates: Vec<Candidate>,
     /// The last delivery that was looked at.
     pub cursor: DeliveryId,
-    /// Whether the range is done.
+    /// Is true if the end of the range is reached.
     pub is_end: bool,
 }
 
@@ -155,9 +155,9 @@ pub(in crate::store) fn count(
     let until = end_of(tx, range)?;
     let cursor = end_of_window(tx, source, range, until)?;
     let last = cursor.unwrap_or(until);
-    let values = values(&source.filter);
+    let filter_values = values(&source.filter);
     let count = select_count(source);
-    let values = values.in_sql(&count, &[(":after", &range.after), (":until", &last)]);
+    let values = filter_values.in_sql(&count, &[(":after", &range.after), (":until", &last)]);
     Ok(Counted {
         matched: tx.value(&count, values.as_slice())?,
         until,
@@ -196,8 +196,8 @@ fn find(
     let end = end_of_window(tx, source, range, until)?;
     let until = end.unwrap_or(until);
     let select = select_first(source);
-    let values = values(&source.filter);
-    let values = values.in_sql(
+    let filter_values = values(&source.filter);
+    let values = filter_values.in_sql(
         &select,
         &[
             (":after", &range.after),

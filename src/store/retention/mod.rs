@@ -40,7 +40,7 @@ pub struct PruneBatch {
     pub bytes: u64,
 }
 
-/// What was pruned, or would be.
+/// The number of rows that were pruned, or would be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     pub events: u64,
@@ -65,7 +65,7 @@ impl Pruned {
     }
 }
 
-/// What may be pruned of an event.
+/// The parts of an event that may be pruned.
 struct Prunable {
     deliveries: Vec<DeliveryId>,
     attempts: u64,

@@ -78,13 +78,13 @@ fn too_short(
     length_ms: i64,
     before: Timestamp,
 ) -> Result<Option<Period>, StoreError> {
-    let before = before.as_ms() - before.as_ms().rem_euclid(length_ms);
+    let end_ms = before.as_ms() - before.as_ms().rem_euclid(length_ms);
     let Table { name, key, .. } = table;
     let find = format!(
         "SELECT {key}, start_at - start_at % ?2 FROM {name} \
          WHERE start_at < ?1 AND start_at % ?2 <> 0 ORDER BY start_at DESC LIMIT 1"
     );
-    tx.first(&find, [before, length_ms], |row| {
+    tx.first(&find, [end_ms, length_ms], |row| {
         Ok(Period {
             table,
             key: row.get(0)?,

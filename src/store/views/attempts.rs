@@ -56,7 +56,8 @@ impl Views {
             .await
     }
 
-    /// What came of the attempts of each of these subscriptions that [`Views::recent_attempts`] would find.
+    /// Returns, for each of these subscriptions, the outcomes of the attempts that [`Views::recent_attempts`] would
+    /// find.
     pub async fn recent_outcomes(
         &self,
         of: Vec<SubscriptionId>,

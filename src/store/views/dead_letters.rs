@@ -75,7 +75,7 @@ pub struct Group {
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     pub groups: Vec<Group>,
-    /// Whether older dead letters were not looked at.
+    /// Is true if older dead letters were not looked at.
     pub is_partial: bool,
 }
 
@@ -151,7 +151,7 @@ impl Views {
         self.db.read(move |tx| groups(tx, &filter, by)).await
     }
 
-    /// What the dead-letter queues hold, newest day first.
+    /// Returns the groups of dead letters in all dead-letter queues, newest day first.
     pub async fn dead_letter_groups(&self) -> Result<Vec<DeadLetterGroup>, StoreError> {
         // Those in a transfer queue are its owner's.
         let all = "SELECT abs(subscription_id), reason, day_at, dead_letters FROM dead_letter_total \
@@ -177,13 +177,13 @@ fn numbers(
     let filter = &query.filter;
     let (looked_at, which) = (looked_at(filter), which(filter));
     let select = format!("SELECT delivery.id {which} ORDER BY delivery.id DESC LIMIT :limit");
-    let values = values(filter);
+    let filter_values = values(filter);
     let bounds: [(&str, &dyn ToSql); 3] = [
         (":newest", &newest),
         (":looked_at", &looked_at),
         (":limit", &query.limit),
     ];
-    let values = values.in_sql(&select, &bounds);
+    let values = filter_values.in_sql(&select, &bounds);
     let rows = tx.all(&select, values.as_slice(), |row| Ok(row.get(0)?))?;
     let next_before = match rows.last() {
         Some(last) if rows.len() == query.limit => Some(*last),
@@ -259,8 +259,8 @@ fn groups(tx: &Connection, filter: &DeadLetterFilter, by: GroupBy) -> Result<Gro
         by.key(),
         which(filter)
     );
-    let values = values(filter);
-    let values = values.in_sql(&select, &[(":newest", &newest), (":looked_at", &looked_at)]);
+    let filter_values = values(filter);
+    let values = filter_values.in_sql(&select, &[(":newest", &newest), (":looked_at", &looked_at)]);
     let groups = tx.all(&select, values.as_slice(), |row| {
         Ok(Group {
             key: row.get(0)?,

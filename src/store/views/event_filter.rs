@@ -33,8 +33,8 @@ pub(in crate::store) fn add_functions(connection: &Connection) -> Result<(), Sto
     Ok(())
 }
 
-/// Whether data has `sought` in it, which is in lower case as far as ASCII goes. Data is stored as it was
-/// published, and JSON may write any character as an escape (`M\u00fcller`), so both spellings are searched.
+/// Reports whether `data` contains `sought`, whose ASCII letters are in lower case. Data is stored as it was published,
+/// and JSON may write any character as an escape (`M\u00fcller`), so both spellings are searched.
 fn has_text(data: &str, sought: &str) -> bool {
     let has = |text: &str| text.to_ascii_lowercase().contains(sought);
     has(data) || (data.contains('\\') && has(&unescaped(data)))
@@ -46,8 +46,8 @@ fn unescaped(text: &str) -> String {
     let mut rest = text;
     while let Some((plain, escape)) = rest.split_once('\\') {
         units.extend(plain.encode_utf16());
-        let code = escape.strip_prefix('u').and_then(|code| code.get(..4));
-        let code = code.and_then(|code| u16::from_str_radix(code, 16).ok());
+        let digits = escape.strip_prefix('u').and_then(|rest| rest.get(..4));
+        let code = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
         let mut after = escape.chars();
         match (code, after.next()) {
             (Some(unit), _) => {
@@ -96,14 +96,14 @@ impl FilterValues {
         let (subject, subject_begin) = whole_or_begin(subject);
         // SQLite's lower() changes ASCII letters only.
         let in_data = text.is_some_and(|text| text.in_data);
-        let text = text.map(|text| text.text.to_ascii_lowercase());
+        let sought = text.map(|text| text.text.to_ascii_lowercase());
         Self {
             named: vec![
                 (":type", Box::new(event_type)),
                 (":type_begin", Box::new(type_begin)),
                 (":subject", Box::new(subject)),
                 (":subject_begin", Box::new(subject_begin)),
-                (":text", Box::new(text)),
+                (":text", Box::new(sought)),
                 (":in_data", Box::new(in_data)),
             ],
         }
@@ -143,23 +143,25 @@ impl FilterValues {
         further: &[(&'static str, &'a dyn ToSql)],
     ) -> Vec<(&'static str, &'a dyn ToSql)> {
         let own = self.named.iter().filter(|(name, _)| sql.contains(name));
-        let own = own.map(|(name, value)| (*name, &**value as &dyn ToSql));
-        own.chain(further.iter().copied()).collect()
+        own.map(|(name, value)| (*name, &**value as &dyn ToSql))
+            .chain(further.iter().copied())
+            .collect()
     }
 }
 
 /// The condition for events that match, cheap parts first. `unmatched` is left to an index.
 pub(in crate::store) fn conditions(filter: &EventFilter) -> String {
-    match asks_for_deliveries(filter) {
-        true => format!(
+    if asks_for_deliveries(filter) {
+        format!(
             "{ITSELF} AND {OF_EVENT} AND {} AND {OF_TEXT}",
             wanted_delivery(filter)
-        ),
-        false => format!("{ITSELF} AND {OF_EVENT} AND {OF_TEXT}"),
+        )
+    } else {
+        format!("{ITSELF} AND {OF_EVENT} AND {OF_TEXT}")
     }
 }
 
-/// Whether the filter is about an event's deliveries.
+/// Reports whether the filter is about an event's deliveries.
 pub(in crate::store) fn asks_for_deliveries(filter: &EventFilter) -> bool {
     filter.subscription.is_some() || filter.state.is_some()
 }

@@ -14,7 +14,7 @@ const LOOKED_AT: i64 = 5_000;
 /// Types that are told, the most frequent first.
 const TYPES_MAX: i64 = 8;
 
-/// What there was among the newest events of the appliance.
+/// The types of a topic's events among the newest events of the appliance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecentTypes {
     pub types: Vec<(String, u64)>,

@@ -115,12 +115,13 @@ struct Search {
 
 fn search(tx: &Connection, query: &EventQuery) -> Result<Search, StoreError> {
     let filter = &query.filter;
-    let values = FilterValues::of(filter);
+    let filter_values = FilterValues::of(filter);
     let (newest, oldest) = id_range(tx, query)?;
     let looks_closely = filter.text.is_some() || asks_for_deliveries(filter);
-    let looked_at_max = match looks_closely {
-        true => SEARCH_CLOSELY_MAX,
-        false => SEARCH_MAX,
+    let looked_at_max = if looks_closely {
+        SEARCH_CLOSELY_MAX
+    } else {
+        SEARCH_MAX
     };
     let bytes = match &filter.text {
         Some(text) if text.in_data => "coalesce(octet_length(event.data), 0)",
@@ -133,7 +134,7 @@ fn search(tx: &Connection, query: &EventQuery) -> Result<Search, StoreError> {
         conditions(filter),
         candidates(tx, filter)?
     );
-    let values = values.in_sql(&select, &[(":newest", &newest), (":oldest", &oldest)]);
+    let values = filter_values.in_sql(&select, &[(":newest", &newest), (":oldest", &oldest)]);
     let mut select = tx.prepare_cached(&select)?;
     let mut rows = select.query(values.as_slice())?;
     let mut search = Search::default();
@@ -167,20 +168,23 @@ fn candidates(tx: &Connection, filter: &EventFilter) -> Result<String, StoreErro
         Some(_) => "delivery.subscription_id = :subscription",
         None => "TRUE",
     };
-    let state = state.name();
-    let sought = format!("FROM delivery WHERE delivery.state = '{state}' AND {of}");
+    let sought = format!(
+        "FROM delivery WHERE delivery.state = '{}' AND {of}",
+        state.name()
+    );
     let count = format!("SELECT count(*) FROM (SELECT 1 {sought} LIMIT :most)");
     let most = INDEXED_MAX + 1;
-    let values = FilterValues::of(filter);
-    let values = values.in_sql(&count, &[(":most", &most)]);
+    let filter_values = FilterValues::of(filter);
+    let values = filter_values.in_sql(&count, &[(":most", &most)]);
     let count: i64 = tx.value(&count, values.as_slice())?;
-    Ok(match count <= INDEXED_MAX {
-        true => format!("WHERE event.id IN (SELECT delivery.event_id {sought})"),
-        false => "NOT INDEXED WHERE TRUE".to_owned(),
+    Ok(if count <= INDEXED_MAX {
+        format!("WHERE event.id IN (SELECT delivery.event_id {sought})")
+    } else {
+        "NOT INDEXED WHERE TRUE".to_owned()
     })
 }
 
-/// Whether an index has the deliveries in this state.
+/// Reports whether an index has the deliveries in this state.
 fn is_indexed(state: &DeliveryState) -> bool {
     match state {
         DeliveryState::Pending | DeliveryState::DeadLettered => true,

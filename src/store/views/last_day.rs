@@ -26,7 +26,7 @@ pub struct TopicDay {
 }
 
 impl TopicDay {
-    /// That of both together.
+    /// Returns the hours of both topics together, with the later of their last events.
     pub fn plus(self, other: &Self) -> Self {
         Self {
             published: std::array::from_fn(|hour| self.published[hour] + other.published[hour]),
@@ -60,8 +60,8 @@ impl Views {
                 Ok((row.get(0)?, row.get::<_, Option<Timestamp>>(1)?))
             })
         });
-        let newest = newest.await?.into_iter();
-        Ok(newest.filter_map(|(id, at)| Some((id, at?))).collect())
+        let found = newest.await?.into_iter();
+        Ok(found.filter_map(|(id, at)| Some((id, at?))).collect())
     }
 
     /// The last hours of each event subscription, or of those of one topic, without those to which nothing

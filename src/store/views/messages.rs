@@ -28,18 +28,18 @@ pub struct MessageCounts {
     /// Counts those that go on to another entity, because they were sent there by way of this one.
     pub transfers: u64,
     pub transfer_dead_letters: u64,
-    /// Whether there are more that are locked, deferred or scheduled than were counted.
+    /// Is true if there are more locked, deferred or scheduled messages than were counted.
     pub is_partial: bool,
 }
 
 impl MessageCounts {
-    /// Those that are received in their order, now or when their lock ends.
+    /// Returns the number of messages that are received in their order, now or when their lock ends.
     pub fn active(&self) -> u64 {
         let others = self.deferred + self.scheduled;
         self.depth.pending.saturating_sub(others)
     }
 
-    /// As others than the admin pages tell them, with the bytes of all of them.
+    /// Returns the counts as they are shown outside of the admin pages, with the bytes of all messages.
     pub fn told(&self, bytes: u64) -> QueueCounts {
         QueueCounts {
             active: self.depth.pending.saturating_sub(self.scheduled),
@@ -65,7 +65,8 @@ pub struct SessionRow {
 }
 
 impl Views {
-    /// What lies in these queues, in their order; `most` messages that are not available are looked at in each.
+    /// Returns the messages of these queues by state, in the order of the queues. In each, up to `most` messages that
+    /// are not available are looked at.
     pub async fn message_counts(
         &self,
         queues: Vec<SubscriptionId>,

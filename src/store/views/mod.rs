@@ -113,7 +113,7 @@ pub struct EventDetail {
     pub topic_id: TopicId,
     pub stored: StoredEvent,
     pub matched: u64,
-    /// Whether deliveries of it are still to be created.
+    /// Is true while deliveries of the event are still to be created.
     pub is_fanning_out: bool,
     pub deliveries: Vec<DeliveryDetail>,
     pub lineage: Lineage,
@@ -141,14 +141,14 @@ pub struct DeliveryRow {
     pub last_outcome: Option<Outcome>,
     pub last_status: Option<u16>,
     pub dead_letter_reason: Option<DeadLetterReason>,
-    /// What the receiver said, if it dead-lettered the event itself.
+    /// The explanation of the receiver, if it dead-lettered the event itself.
     pub dead_letter: DeadLetterDetails,
     pub ended_at: Option<Timestamp>,
     /// When a dead letter was removed from its queue.
     pub removed_at: Option<Timestamp>,
     /// The end of its newest lock, which may have lapsed.
     pub locked_until: Option<Timestamp>,
-    /// Whether a receiver has deferred it.
+    /// Is true while a receiver has it deferred.
     pub deferred: bool,
     /// The blob that it is exported in.
     pub blob: Option<String>,
@@ -157,8 +157,8 @@ pub struct DeliveryRow {
 }
 
 impl DeliveryRow {
-    /// As much of it as `role` sees: a receiver that explains itself may quote what the event carries. Its
-    /// reason stays, as the name of a kind of failure.
+    /// Returns the part of the delivery that `role` may see. A receiver may quote the event in its description and
+    /// properties of a dead letter; its reason always stays, as the name of a kind of failure.
     pub fn seen_by(mut self, role: Role) -> Self {
         if !role.sees_data() {
             self.dead_letter.description = None;
@@ -167,7 +167,8 @@ impl DeliveryRow {
         self
     }
 
-    /// What its dead-letter record says besides the event; `None` if it was never dead-lettered or dropped.
+    /// Returns the contents of its dead-letter record besides the event; `None` if it was never dead-lettered or
+    /// dropped.
     pub fn dead_letter_facts(&self) -> Option<DeadLetterFacts> {
         Some(DeadLetterFacts {
             reason: self.dead_letter_reason?,
@@ -180,7 +181,8 @@ impl DeliveryRow {
         })
     }
 
-    /// What Azure would have written to storage of it and its event; `None` if it was never dead-lettered or dropped.
+    /// Returns the dead-letter record that Azure would have written to storage; `None` if the delivery was never
+    /// dead-lettered or dropped.
     pub fn record(&self, event: &StoredEvent, registry: &Registry) -> Option<Vec<u8>> {
         let topic = TopicName::parse(&self.topic).ok()?;
         let subscription = registry.subscription(self.subscription_id);
@@ -196,13 +198,13 @@ impl DeliveryRow {
         Some(of.write(event, &self.dead_letter_facts()?))
     }
 
-    /// Why it was dead-lettered: the receiver's reason, else Azure's.
+    /// Returns why it was dead-lettered, as a name: the receiver's reason, else Azure's.
     pub fn reason(&self) -> Option<&str> {
         let own = self.dead_letter.reason.as_deref();
         own.or(self.dead_letter_reason.map(DeadLetterReason::name))
     }
 
-    /// The same as a sentence.
+    /// Returns why it was dead-lettered, as a sentence: the receiver's description, else Azure's.
     pub fn reason_description(&self) -> Option<&str> {
         let own = self.dead_letter.description.as_deref();
         own.or(self.dead_letter_reason.map(DeadLetterReason::description))
@@ -221,7 +223,8 @@ pub struct DeliveryDetail {
 }
 
 impl DeliveryDetail {
-    /// As much of it as `role` sees: receivers send back what the event carries.
+    /// Returns the part of the delivery that `role` may see. Responses of receivers may have the data of the event in
+    /// them.
     pub fn seen_by(mut self, role: Role) -> Self {
         let attempts = self.attempts.iter_mut().filter(|_| !role.sees_data());
         for response in attempts.filter_map(|attempt| attempt.result.response.as_mut()) {
@@ -249,7 +252,7 @@ impl QueueDepth {
         due.map(|at| now.since(at))
     }
 
-    /// That of both together.
+    /// Returns the sums of both, with the earlier of their next attempts.
     pub fn plus(self, other: Self) -> Self {
         let due = [self.next_attempt_at, other.next_attempt_at];
         Self {
@@ -474,7 +477,7 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
     })
 }
 
-/// What [`attempt`] reads.
+/// The columns that [`attempt`] reads.
 const ATTEMPT_COLUMNS: &str = "attempt, started_at, duration_ms, outcome, status, error, \
      remote_address, response_headers, response_body, late_outcome, late_status, late_ms, \
      warning";

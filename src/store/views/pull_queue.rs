@@ -22,7 +22,8 @@ pub struct PullQueueState {
     pub released: u64,
     /// When the oldest was published.
     pub oldest_at: Option<Timestamp>,
-    /// Whether there are more than were counted: [`QUEUE_COUNTED_MAX`] of the due ones, and of the rest.
+    /// Is true if there are more deliveries than were counted: [`QUEUE_COUNTED_MAX`] of the due ones, and as many of
+    /// the rest.
     pub is_partial: bool,
 }
 
