@@ -49,8 +49,7 @@ pub struct SessionRequest {
 #[derive(Clone, Copy, Debug)]
 pub struct SessionQuery {
     pub of: SubscriptionId,
-    /// The moment after which the state of a listed session was set; `None` lists all that have messages or a
-    /// state.
+    /// The moment after which the state of a listed session was set; `None` lists all that have messages or a state.
     pub state_set_since: Option<Timestamp>,
     pub skip: usize,
     pub limit: usize,
