@@ -21,7 +21,7 @@ documents! {
 /// Characters of a key that somebody else has made: what is shorter can be guessed.
 const KEY_CHARACTERS_MIN: u32 = 16;
 
-/// What somebody with one of its keys may do.
+/// The rights and the keys of an access rule.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "AccessRuleDefinition", rename_all = "camelCase")]
 #[schemars(rename = "AccessRuleDefinition", transform = close_but_for::<ShownOfAccessRule>)]
@@ -33,13 +33,13 @@ struct AccessRuleDocument {
     #[schemars(length(min = KEY_CHARACTERS_MIN), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
     #[schemars(extend("x-check" = "headerValue", "x-kept" = []))]
     key1: Option<Secret>,
-    /// Likewise.
+    /// Null in answers; left out, it stays, or is generated.
     #[schemars(length(min = KEY_CHARACTERS_MIN), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
     #[schemars(extend("x-check" = "headerValue", "x-kept" = []))]
     key2: Option<Secret>,
 }
 
-/// What a rule has besides its definition.
+/// The properties that an access rule has in answers, besides its definition.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ShownOfAccessRule {

@@ -29,7 +29,7 @@ documents! {
     WebHookChannel => WebHookDocument;
 }
 
-/// What is watched.
+/// The definition of an alert rule.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "AlertRule", rename_all = "camelCase")]
 #[schemars(rename = "AlertRuleDefinition", transform = close_but_for::<ShownOfRule>)]
@@ -244,12 +244,12 @@ pub struct ShownAlertRule {
     shown: ShownOfRule,
 }
 
-/// What a rule has besides its definition.
+/// The properties that an alert rule has in answers, besides its definition.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ShownOfRule {
     name: String,
-    /// Objects that it fires for.
+    /// The number of objects that it fires for.
     firing: usize,
     created_at: Timestamp,
     last_modified_at: Timestamp,
@@ -279,7 +279,7 @@ pub struct ShownAlertChannel {
     shown: ShownOfChannel,
 }
 
-/// What a channel has besides its definition.
+/// The properties that an alert channel has in answers, besides its definition.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ShownOfChannel {
@@ -288,7 +288,7 @@ struct ShownOfChannel {
     target: String,
     last_sent_at: Option<Timestamp>,
     last_failed_at: Option<Timestamp>,
-    /// How it failed then.
+    /// The error of the last failure.
     last_error: Option<String>,
     created_at: Timestamp,
     last_modified_at: Timestamp,

@@ -15,12 +15,12 @@ use crate::model::destination::EntityId;
 use crate::model::name::TopicName;
 use crate::wire::duration;
 
-/// Which properties an answer has.
+/// The properties that an answer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AnswerScope {
-    /// Those that were set, that differ from their defaults, or that Azure always answers.
+    /// The properties that were set, that differ from their defaults, or that Azure always answers.
     Set,
-    /// All of them, as Service Bus answers.
+    /// All properties, as Service Bus answers them.
     All,
 }
 
@@ -36,8 +36,8 @@ pub(super) fn from_text(own: &AsWritten) -> Value {
         .unwrap_or_default()
 }
 
-/// What answers may show of a document that was read: what `shown`, the same in an answer, has no value for is a secret
-/// unless it is inert.
+/// Returns what answers may show of a document that was read. A value that is missing in `shown`, the same document in
+/// an answer, is a secret unless it is inert.
 pub(super) fn without_secrets(read: Value, shown: &Value, schema: &Value) -> Option<Value> {
     match (read, shown) {
         (Value::Object(read), Value::Object(shown)) => {
@@ -131,7 +131,7 @@ fn is_inert(schema: &Value) -> bool {
     schema["x-inert"] == true
 }
 
-/// Whether a value is what there would be without it. That there is a secret is said.
+/// Reports whether a value says no more than its absence would. The null of a secret does: it says that there is one.
 fn says_nothing(value: &Value, schema: &Value) -> bool {
     match value {
         Value::Null => schema.get("x-kept").is_none(),
@@ -148,7 +148,7 @@ fn entity_named(text: &str) -> Option<TopicName> {
     Some(EntityId::parse(text).ok()?.name().clone())
 }
 
-/// Whether two texts of a property mean the same.
+/// Reports whether two texts of a property mean the same.
 fn is_same(own: &str, whole: &str, schema: &Value) -> bool {
     match (schema["x-check"].as_str(), schema["format"].as_str()) {
         (Some("expiration"), _) => read_expiration(own) == read_expiration(whole),

@@ -39,7 +39,7 @@ pub const KINDS: [TargetKind; 12] = [
     TargetKind::AlertRule,
 ];
 
-/// Whether the API takes the properties directly, and not in `properties`.
+/// Reports whether the API takes the properties of a kind directly, and not in `properties`.
 pub fn is_flat(kind: TargetKind) -> bool {
     matches!(
         kind,
@@ -120,7 +120,7 @@ fn is_of_service_bus(kind: TargetKind) -> bool {
     )
 }
 
-/// What kinds of objects belong to.
+/// The kinds of objects, each with a kind that it belongs to.
 const PARENTS: [(TargetKind, TargetKind); 6] = [
     (TargetKind::Topic, TargetKind::Namespace),
     (TargetKind::EventSubscription, TargetKind::Topic),
@@ -133,14 +133,14 @@ const PARENTS: [(TargetKind, TargetKind); 6] = [
     (TargetKind::AccessRule, TargetKind::ServiceBusTopic),
 ];
 
-/// What has to be there before an object can be: one of these, if there are any.
+/// Returns the objects that an object can belong to. One of them has to exist first, unless there are none.
 pub fn parents(target: &Target) -> impl Iterator<Item = Target> {
     let outer = target.name.rsplit_once('/');
     let kinds = PARENTS.into_iter().filter(|(of, _)| *of == target.kind);
     kinds.filter_map(move |(_, kind)| Some(kind.named(outer?.0)))
 }
 
-/// All that an object may belong to, the closest first.
+/// Returns all objects that an object may belong to, directly or not, the closest first.
 pub fn above(target: &Target) -> Vec<Target> {
     let outer = parents(target).flat_map(|outer| {
         let further = above(&outer);
@@ -167,7 +167,7 @@ pub fn body(object: &Value) -> Value {
 
 /// A definition: what files hold of it, and all of it to compare it by.
 pub struct Definition {
-    /// What a PUT takes, without secrets.
+    /// The body of a PUT, without secrets.
     pub document: Value,
     whole: Value,
 }
@@ -182,7 +182,7 @@ impl Definition {
         definition
     }
 
-    /// The same of a kind that the API takes flat.
+    /// Makes the definition of an object whose properties the API takes directly.
     fn flat(document: &impl Serialize) -> Self {
         let Self { document, whole } = Self::of(document);
         Self {
@@ -271,7 +271,7 @@ impl Definition {
         it
     }
 
-    /// What differs from `before`, property by property. Of secrets only that they differ is said.
+    /// Lists the differences from `before`, property by property. Of secrets it says only that they differ.
     pub fn changes_from(&self, before: &Self) -> Vec<Change> {
         let shown = changes(Some(&before.document), Some(&self.document));
         let all = changes(Some(&before.whole), Some(&self.whole));

@@ -1,7 +1,7 @@
-//! What a webhook is shown besides events, inside the `properties` of its destination: extensions.
+//! Credentials that deliveries show to a webhook, in the `properties` of its destination: extensions.
 //!
-//! AnswerScope never show a secret. A change that leaves one out keeps it, as long as what it belongs to
-//! (the user, the client, the certificate) stays the same.
+//! Answers never show a secret. A change that leaves one out keeps it, as long as what it belongs to (the user, the
+//! client, the certificate) stays the same.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn is_empty(signing: &Signing) -> bool {
     signing.0.is_empty()
 }
 
-/// What goes into the header `Authorization` of deliveries.
+/// The content of the header `Authorization` of deliveries.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Authentication", tag = "type")]
 #[schemars(rename = "Authentication")]

@@ -106,7 +106,7 @@ pub const INVALID_URL: &str =
 const NO_ENTRA: &str = "tokens of Microsoft Entra are not supported here; leave it out, and send a \
                         secret in a header of deliveryAttributeMappings instead";
 
-/// What requests or answers have besides.
+/// Further properties of a webhook in requests or answers.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 #[expect(dead_code, reason = "for the schema alone")]
@@ -278,7 +278,7 @@ pub(super) fn judge_webhook(it: &mut Judged<'_>) {
     judge_headers(it);
 }
 
-/// Of webhooks, and of Service Bus, where headers are properties.
+/// Judges the headers of webhooks, and those of Service Bus, where headers are properties.
 pub(super) fn judge_headers(it: &mut Judged<'_>) {
     const HEADERS: &str = "deliveryAttributeMappings";
     let names = it
@@ -302,7 +302,8 @@ pub(super) fn judge_headers(it: &mut Judged<'_>) {
     }
 }
 
-/// What replaces or updates a header may leave out a secret value. It stays one; to show it would take knowing it.
+/// Judges a header. One that replaces or updates another may leave out a secret value. The value then stays secret: to
+/// show it, a request has to give it.
 pub(super) fn judge_header(it: &mut Judged<'_>) {
     if it.text("type") != Some("Static") {
         return;

@@ -164,7 +164,7 @@ pub(super) fn from_text<D: DeserializeOwned>(text: &str) -> Result<D, InvalidRes
     })
 }
 
-/// Whether a stored document has the property `name` among its `properties`.
+/// Reports whether a stored document has the property `name` among its `properties`.
 pub(super) fn has_property(text: &str, name: &str) -> bool {
     let document: Option<Value> = serde_json::from_str(text).ok();
     document.is_some_and(|document| document["properties"].get(name).is_some())

@@ -1,4 +1,4 @@
-//! What the documents of Azure Resource Manager have in common.
+//! Elements that the documents of Azure Resource Manager have in common.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::base::Timestamp;
 /// An object whose properties are Azure's business.
 pub(super) type Object = Map<String, Value>;
 
-/// What a location must be.
+/// The description of a valid location.
 pub(super) const LOCATION: &str = "the name of a region; any name will do";
 
 // A document that has `properties` alone.

@@ -117,10 +117,10 @@ struct AdvancedFilter {
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 struct Values {
-    /// Of operators that take one.
+    /// The value, for operators that take one.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<Value>,
-    /// Of operators that take several.
+    /// The values, for operators that take several.
     #[serde(skip_serializing_if = "Option::is_none")]
     values: Option<Value>,
 }

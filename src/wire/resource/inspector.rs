@@ -114,17 +114,17 @@ pub struct ShownInspector {
     shown: Shown,
 }
 
-/// What an inspector has besides its definition.
+/// The properties that an inspector has in answers, besides its definition.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
     name: String,
-    /// Where event subscriptions deliver to.
+    /// The URL that event subscriptions deliver to.
     #[schemars(extend("format" = "uri"))]
     url: String,
-    /// Since the answers were written.
+    /// The number of deliveries since the answers were written.
     deliveries_answered: u32,
-    /// Ever.
+    /// The number of all requests ever received.
     requests_received: u64,
     requests_kept: u64,
     created_at: Timestamp,
@@ -162,7 +162,7 @@ pub struct InspectedRow {
     event_id: Option<String>,
     event_type: Option<String>,
     size: u64,
-    /// Whether it is right.
+    /// The verdict on the signature.
     signature: Option<String>,
     answer: String,
 }

@@ -38,7 +38,7 @@ mod values;
 
 use std::fmt;
 
-/// What requests and answers look like, for the schemas of the API's document.
+/// The types of requests and answers, for the schemas of the API's document.
 pub(crate) mod bodies {
     pub(crate) use super::envelope::ResourceList;
     pub(crate) use super::namespace::{NamespaceRequest, ShownNamespace};
@@ -107,15 +107,15 @@ pub use topic::{
     whole_entity,
 };
 
-/// What is wrong with a document, all of it: the answer is 400.
+/// All faults of a document: the answer is 400.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidResource {
-    /// At least one.
+    /// The faults, of which there is at least one.
     pub faults: Vec<Fault>,
 }
 
 impl InvalidResource {
-    /// One fault, of the property at that path.
+    /// Makes the error of one fault, in the property at `path`.
     pub fn of(path: &str, problem: impl Into<String>) -> Self {
         let (path, problem) = (path.to_owned(), problem.into());
         Self {
@@ -123,7 +123,7 @@ impl InvalidResource {
         }
     }
 
-    /// The same of a document that is the property `name` of another.
+    /// Extends the paths of the faults, where the document is the property `name` of another.
     pub fn inside(mut self, name: &str) -> Self {
         for fault in &mut self.faults {
             fault.path = reader::join(name, &fault.path);
@@ -131,7 +131,7 @@ impl InvalidResource {
         self
     }
 
-    /// The fault to begin with.
+    /// Returns the fault to begin with.
     pub fn first(&self) -> &Fault {
         &self.faults[0]
     }

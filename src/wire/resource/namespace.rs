@@ -21,7 +21,7 @@ use crate::model::limits::THROUGHPUT_UNITS_MAX;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::NamespaceEntry;
 
-/// What a PUT of a namespace takes.
+/// The body of a PUT of a namespace.
 pub(crate) type NamespaceRequest = Namespace;
 
 /// A namespace as answers show it.
@@ -70,7 +70,7 @@ impl Default for Sku {
     }
 }
 
-/// What Azure has around the properties of a namespace.
+/// The members that a namespace has in Azure beside its properties.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 struct InertNamespace {
@@ -98,7 +98,7 @@ struct Mqtt {
     topic_spaces_configuration: Option<TopicSpaces>,
 }
 
-/// What Azure has among the properties of a namespace.
+/// The properties that a namespace has in Azure and that have no effect here.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 struct InertProperties {
@@ -123,7 +123,7 @@ enum TopicSpacesState {
     Disabled,
 }
 
-/// What answers have besides.
+/// The properties that a namespace has only in answers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NamespaceAnswer {

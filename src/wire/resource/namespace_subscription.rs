@@ -120,7 +120,7 @@ struct Queue {
     #[schemars(range(min = *RECEIVE_LOCK_SECONDS.start(), max = *RECEIVE_LOCK_SECONDS.end()))]
     #[schemars(extend("x-answered" = true))]
     lock_duration: Duration,
-    /// Of the queues of Service Bus; for the store alone.
+    /// The rules of a queue of Service Bus; for the store alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     messages: Option<StoredPull>,
@@ -128,7 +128,7 @@ struct Queue {
     policy: Policy,
 }
 
-/// What queues of messages have besides; for the store alone.
+/// The rules that queues of messages have besides; for the store alone.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredPull {
@@ -164,7 +164,7 @@ fn receive_lock() -> Duration {
     RECEIVE_LOCK
 }
 
-/// What push and pull have in common.
+/// The properties that push and pull have in common.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Policy {
@@ -192,7 +192,7 @@ fn default_count() -> u32 {
     RetryPolicy::of(DeliveryProfile::Namespace).attempts_max
 }
 
-/// As long as the topic's retention, whatever that will be.
+/// Returns the longest time to live, which stands for the topic's retention, whatever that is.
 fn longest() -> Duration {
     NAMESPACE_TIME_TO_LIVE_MAX
 }

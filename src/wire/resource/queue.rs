@@ -30,7 +30,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::wire::duration::DURATION_MAX;
 
-/// What a PUT of a queue takes.
+/// The body of a PUT of a queue.
 pub(crate) type QueueRequest = Envelope<QueueProperties>;
 
 /// A queue as answers show it.
@@ -49,12 +49,12 @@ pub(crate) struct QueueProperties {
     upkeep: UpkeepProperties,
 }
 
-/// What queues, topics and subscriptions have in common.
+/// The properties that queues, topics and subscriptions have in common.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct UpkeepProperties {
-    /// How long it may be idle before it is deleted, 5 minutes or more; for ever if it is left out. Nobody sends to it, receives from it or
-    /// changes it then. One that forwards its messages stays.
+    /// How long it may be idle before it is deleted, 5 minutes or more; for ever if it is left out. Nobody sends to it,
+    /// receives from it or changes it then. One that forwards its messages stays.
     #[serde(
         with = "unless_for_ever",
         default,
@@ -88,7 +88,7 @@ impl From<UpkeepProperties> for EntityUpkeep {
     }
 }
 
-/// What Azure has besides.
+/// Further properties that queues, topics and subscriptions have in Azure.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct InertProperties {
@@ -116,7 +116,7 @@ pub(super) struct InertProperties {
     support_ordering: Option<bool>,
 }
 
-/// What queues and subscriptions have in common.
+/// The properties that queues and subscriptions have in common.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ReceivingProperties {
@@ -154,8 +154,8 @@ documents! {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "SendRules")]
 struct SendRulesDocument {
-    /// What its messages and dead letters, those of all its subscriptions, may have together. What would be more is not
-    /// accepted.
+    /// The megabytes that its messages and dead letters, those of all its subscriptions, may have together. Messages
+    /// that would exceed them are not accepted.
     #[serde(rename = "maxSizeInMegabytes", default = "megabytes")]
     #[schemars(range(min = 1, max = QUEUE_MEGABYTES_MAX))]
     megabytes_max: u32,
@@ -202,10 +202,10 @@ const PARTITIONS: u32 = 16;
 /// The largest size that can be meant as that of a partition.
 const PARTITION_MEGABYTES_MAX: u64 = 5_120;
 
-/// Kilobytes that a message may have in Azure, if the namespace is a premium one.
+/// The kilobytes that a message may have in Azure if the namespace is a premium one.
 const PREMIUM_KILOBYTES: RangeInclusive<u64> = 1_024..=102_400;
 
-/// What Azure makes of a partitioned queue or topic, and what it takes as a size of messages.
+/// Judges the size of messages as Azure does, and multiplies the size of a partitioned queue or topic.
 pub(super) fn judge(it: &mut Judged<'_>) {
     let number = |name| it.object.get(name).and_then(Value::as_u64);
     let kilobytes = number(MESSAGE_KILOBYTES);
@@ -231,13 +231,13 @@ pub(super) fn judge(it: &mut Judged<'_>) {
     }
 }
 
-/// What answers have besides.
+/// The properties that a queue or a subscription has only in answers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QueueAnswer {
-    /// Messages, dead letters and transfers included.
+    /// The number of messages, dead letters and transfers included.
     message_count: u64,
-    /// Of all these messages.
+    /// The size of all these messages.
     size_in_bytes: u64,
     count_details: CountDetails,
 }
@@ -245,7 +245,7 @@ pub(crate) struct QueueAnswer {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CountDetails {
-    /// Those that are locked or deferred included.
+    /// The number of active messages, those that are locked or deferred included.
     active_message_count: u64,
     dead_letter_message_count: u64,
     /// Up to 10,000; more are counted as active.
@@ -257,7 +257,7 @@ pub(super) struct CountDetails {
 }
 
 impl QueueAnswer {
-    /// Of what has these counts.
+    /// Makes the properties of a queue or subscription with these counts.
     pub(super) fn of(counts: QueueCounts) -> Self {
         Self {
             message_count: counts.all(),
@@ -344,12 +344,12 @@ pub fn parse_queue(body: &Value) -> Result<QueueDefinition, InvalidResource> {
     read.map(|read| read.properties().into())
 }
 
-/// What a PUT defines it with.
+/// Returns the body of the PUT that defines a queue.
 pub fn queue_document(definition: &QueueDefinition) -> Value {
     json!({ "properties": QueueProperties::from(definition) })
 }
 
-/// The answer that shows a queue with these counts; `None` for what is none.
+/// Returns the answer that shows a queue with these counts; `None` for a subscription that is not a queue.
 pub fn render_queue(
     topic: &TopicEntry,
     subscription: &EventSubscription,

@@ -87,7 +87,7 @@ impl Default for Source {
     }
 }
 
-/// What a request is judged by.
+/// The context that a request is judged by.
 #[derive(Clone, Copy)]
 pub struct ReplayContext<'a> {
     pub registry: &'a Registry,
@@ -211,7 +211,7 @@ pub(super) fn judge_filter(it: &mut Judged<'_>) {
     it.object.retain(|_, value| value != "");
 }
 
-/// What has been delivered is sent again to one receiver alone.
+/// Judges the source of a replay: delivered events are sent again to one receiver alone.
 pub(super) fn judge_source(it: &mut Judged<'_>) {
     let filter = it.object.get("filter").and_then(Value::as_object);
     let has = |name: &str| filter.is_some_and(|filter| filter.contains_key(name));
@@ -268,8 +268,8 @@ pub struct ShownReplay {
     errors: Vec<ReplayJobError>,
     /// The subscription whose backlog it waits for.
     waits_for: Option<String>,
-    /// What has become of the deliveries that its first resubmissions made, where one job is asked for;
-    /// null where what is sent to a URL makes none.
+    /// The fates of the deliveries that its first resubmissions made, where one job is asked for; null where what is
+    /// sent to a URL makes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fates: Option<Option<ReplayFates>>,
 }

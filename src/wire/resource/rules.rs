@@ -33,13 +33,13 @@ use crate::wire::bad_input::quoted;
 use crate::wire::client_credentials::is_token;
 use crate::wire::{duration, moment, pem};
 
-/// What a document is judged by, besides itself.
+/// The context that a document is judged by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context<'a> {
     pub(super) now: Timestamp,
-    /// Whether webhooks must be called over TLS (a setting, rule A).
+    /// Is true if webhooks must be called over TLS (a setting, rule A).
     pub(super) require_https: bool,
-    /// What the publishers of the topic send.
+    /// The schema of the events that the topic's publishers send.
     pub(super) input_schema: &'a InputSchema,
     /// How long the topic keeps events.
     pub(super) retention: Duration,
@@ -124,7 +124,7 @@ pub(super) struct Judged<'a> {
     pub(super) context: &'a Context<'a>,
     /// The paths of what is at fault already, and therefore missing.
     pub(super) faulty: Vec<String>,
-    /// What the rule finds, by the names of the properties.
+    /// The faults that the rule finds, by the names of the properties.
     pub(super) faults: Vec<(String, String)>,
 }
 
@@ -168,7 +168,7 @@ impl Judged<'_> {
         self.fault(name, format!("it is missing; it must be {expected}"));
     }
 
-    /// Whether a property is given, and not as `null`.
+    /// Reports whether a property is given, and not as `null`. One that is at fault counts as given.
     pub(super) fn has(&self, name: &str) -> bool {
         let is_there = self.object.get(name).is_some_and(|value| !value.is_null());
         is_there
@@ -341,7 +341,7 @@ fn ip_mask(text: &str) -> Result<(), String> {
     }
 }
 
-/// What an IP mask must be.
+/// The description of a valid IP mask.
 pub(super) const IP_MASK: &str = "an address or a network such as \"10.1.0.0/16\"";
 
 /// Reads a network, or an address as a network of its own.

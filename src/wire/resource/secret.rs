@@ -17,7 +17,7 @@ pub(super) fn reveal<T>(write: impl FnOnce() -> T) -> T {
     write()
 }
 
-/// Whether secrets are hidden, for properties that answers do not even mention.
+/// Reports whether secrets are hidden, for properties that answers do not even mention.
 pub(super) fn is_hidden<T>(_: &T) -> bool {
     !IS_REVEALED.get()
 }

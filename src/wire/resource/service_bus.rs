@@ -31,21 +31,21 @@ use crate::model::rule::{
 use crate::model::subscription::EventSubscription;
 use crate::wire::duration::{self, DURATION_MAX};
 
-/// What a PUT of a topic takes.
+/// The body of a PUT of a topic.
 pub(crate) type ServiceBusTopicRequest = Envelope<ServiceBusTopicProperties>;
 
 /// A topic as answers show it.
 pub(crate) type ShownServiceBusTopic =
     Resource<Envelope<Answered<ServiceBusTopicProperties, ServiceBusTopicAnswer>>>;
 
-/// What a PUT of a subscription takes.
+/// The body of a PUT of a subscription.
 pub(crate) type ServiceBusSubscriptionRequest = Envelope<ServiceBusSubscriptionProperties>;
 
 /// A subscription as answers show it.
 pub(crate) type ShownServiceBusSubscription =
     Resource<Envelope<Answered<ServiceBusSubscriptionProperties, QueueAnswer>>>;
 
-/// What a PUT of a rule takes.
+/// The body of a PUT of a rule.
 pub(crate) type RuleRequest = Envelope<RuleProperties>;
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
@@ -73,18 +73,18 @@ impl Default for ServiceBusTopicProperties {
     }
 }
 
-/// What answers have besides.
+/// The properties that a topic has only in answers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServiceBusTopicAnswer {
     subscription_count: usize,
-    /// Rules with correlation filters.
+    /// The number of rules with correlation filters.
     correlation_filter_count: usize,
-    /// All others.
+    /// The number of all other rules.
     sql_filter_count: usize,
-    /// Of the messages of its subscriptions.
+    /// The size of the messages of its subscriptions.
     size_in_bytes: u64,
-    /// Those that are scheduled alone: all others are in subscriptions.
+    /// The counts of scheduled messages alone: all others are in subscriptions.
     count_details: CountDetails,
 }
 
@@ -125,12 +125,12 @@ pub fn parse_service_bus_topic(body: &Value) -> Result<ServiceBusTopic, InvalidR
     read.map(ServiceBusTopic::from)
 }
 
-/// What a PUT defines it with.
+/// Returns the body of the PUT that defines a topic.
 pub fn service_bus_topic_document(definition: &ServiceBusTopic) -> Value {
     json!({ "properties": ServiceBusTopicProperties::from(definition) })
 }
 
-/// The answer that shows a topic of Service Bus with these counts.
+/// Returns the answer that shows a topic of Service Bus with these counts.
 pub fn render_service_bus_topic(
     topic: &TopicEntry,
     definition: &ServiceBusTopic,
@@ -221,12 +221,12 @@ pub fn parse_service_bus_subscription(
     read.map(|read| read.properties().into())
 }
 
-/// What a PUT defines it with.
+/// Returns the body of the PUT that defines a subscription.
 pub fn service_bus_subscription_document(definition: &MessageSubscription) -> Value {
     json!({ "properties": ServiceBusSubscriptionProperties::from(definition) })
 }
 
-/// The answer that shows a subscription with these counts; `None` for one that is pushed.
+/// Returns the answer that shows a subscription with these counts; `None` for one that is pushed.
 pub fn render_service_bus_subscription(
     topic: &TopicEntry,
     subscription: &EventSubscription,
@@ -339,7 +339,7 @@ const BINARY: &str = "binary";
 const DECIMAL: &str = "decimal";
 const FLOAT: &str = "float";
 
-/// What a [`TypedValue`] must be, in words.
+/// The description of a valid [`TypedValue`].
 const TYPED: &str = "a string, a number, true or false, or an object with \"timestamp\", \"duration\", \"uuid\", \"binary\", \"decimal\", \"float\", or the name of a type of whole numbers such as \"int\"";
 
 /// The name of a type of whole numbers. A number without one is a long.
@@ -456,7 +456,7 @@ impl JsonSchema for TypedValue {
     }
 }
 
-/// What is wrong with a rule, at the path of the property.
+/// The fault of a rule: the path of the property, and what is wrong with it.
 type Fault = (&'static str, String);
 
 impl RuleProperties {
@@ -648,7 +648,7 @@ fn rule(name: RuleName, document: &RuleRequest) -> Result<Rule, InvalidResource>
     })
 }
 
-/// What the filter of a rule asks, as in SQL, of its `properties`.
+/// Describes, much as in SQL, the filter of a rule with these `properties`.
 pub fn filter_text(properties: &Value) -> String {
     match properties["filterType"].as_str() {
         Some("TrueFilter") => "all messages".to_owned(),

@@ -1,4 +1,4 @@
-//! What requests about keys and signing secrets say (the signing secrets are extensions).
+//! Requests about keys and signing secrets, and the answers (the signing secrets are extensions).
 
 use std::time::Duration;
 

@@ -128,7 +128,7 @@ fn default_time_to_live() -> Duration {
     RetryPolicy::default().time_to_live
 }
 
-/// What subscriptions of both kinds have besides where and what.
+/// The properties that subscriptions of both kinds have besides destination and filter.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Common {
@@ -161,7 +161,7 @@ fn read_expiration<'de, D: Deserializer<'de>>(
     Ok(text.as_deref().and_then(rules::read_expiration))
 }
 
-/// What answers have besides.
+/// The properties that an event subscription has only in answers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SubscriptionAnswer {
@@ -172,17 +172,17 @@ pub(crate) struct SubscriptionAnswer {
     everpost: Standing,
 }
 
-/// What the body of a subscription is judged by, besides itself.
+/// The context that the body of a subscription is judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct SubscriptionContext<'a> {
-    /// What the topic's publishers send.
+    /// The schema of the events that the topic's publishers send.
     pub input_schema: &'a InputSchema,
     /// How long a namespace topic keeps events; `None` for a custom topic.
     pub event_retention: Option<Duration>,
     pub now: Timestamp,
-    /// What a PUT replaces: the secrets of credentials are taken over where they are not given again.
+    /// The definition that a PUT replaces: the secrets of credentials are taken over where they are not given again.
     pub replaces: Option<&'a SubscriptionDefinition>,
-    /// Whether webhooks must be called over TLS (a setting, rule A).
+    /// Is true if webhooks must be called over TLS (a setting, rule A).
     pub require_https: bool,
 }
 

@@ -34,7 +34,7 @@ documents! {
     MappedField => MappedFieldDocument;
 }
 
-/// What a PUT of a topic takes.
+/// The body of a PUT of a topic.
 pub(crate) type TopicRequest = Topic;
 
 /// A topic as answers show it.
@@ -44,7 +44,7 @@ pub(crate) type ShownTopic = Resource<Topic<Answered<TopicProperties, TopicAnswe
 pub(crate) type ShownNamespaceTopic =
     Resource<Envelope<Answered<NamespaceTopicProperties, TopicAnswer>>>;
 
-/// What publishers send to.
+/// A topic, to which publishers send events.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Topic")]
 pub(crate) struct Topic<P = TopicProperties> {
@@ -58,7 +58,7 @@ pub(crate) struct Topic<P = TopicProperties> {
     properties: P,
 }
 
-/// What Azure has around the properties of a topic.
+/// The members that a topic has in Azure beside its properties.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 struct InertTopic {
     /// Kept and shown without effect.
@@ -73,7 +73,7 @@ struct InertTopic {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline, extend("x-rule" = "inputSchema"))]
 pub(crate) struct TopicProperties {
-    /// What publishers send; it cannot be changed later.
+    /// The schema of the events that publishers send; it cannot be changed later.
     #[schemars(extend("default" = "EventGridSchema", "x-kept" = [], "x-answered" = true))]
     input_schema: Option<Schema>,
     /// With `CustomEventSchema` alone.
@@ -90,7 +90,7 @@ pub(crate) struct TopicProperties {
     inert: InertProperties,
 }
 
-/// What Azure has among the properties of a topic.
+/// The properties that a topic has in Azure and that have no effect here.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct InertProperties {
@@ -215,7 +215,7 @@ struct MappedFieldDocument {
     default_value: Option<String>,
 }
 
-/// What answers have besides.
+/// The properties that a topic has only in answers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TopicAnswer {
@@ -294,7 +294,7 @@ impl From<Authored<Topic>> for CustomTopic {
     }
 }
 
-/// Whether the mapping goes with the schema, which an update does not change.
+/// Judges the mapping, which has to go with the schema, and the schema, which an update cannot change.
 pub(super) fn judge_input_schema(it: &mut Judged<'_>) {
     let before = it.before.filter(|_| it.is_update);
     let before = before.and_then(|before| before[SCHEMA].as_str());

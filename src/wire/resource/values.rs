@@ -261,7 +261,7 @@ pub(super) mod iso {
     }
 }
 
-/// The same where none, and the longest one, mean for ever.
+/// Durations of ISO 8601, where none, and the longest one, mean for ever.
 pub(super) mod unless_for_ever {
     use super::*;
 

@@ -15,7 +15,7 @@ const HEAD: &str = "head";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     pub entity: EntityAddress,
-    /// What stands behind that.
+    /// The segments of the path behind the entity.
     below: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct Address {
 )]
 pub struct NoQueue;
 
-/// What is asked of a queue.
+/// An operation on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Lock the first one and show it.
@@ -42,7 +42,7 @@ pub enum Operation {
     Send,
 }
 
-/// What can be asked of whatever is received from, and where below it.
+/// The operations on whatever can be received from: a method, and a path below that of the entity.
 const SERVED: [(Method, &str); 5] = [
     (Method::POST, "head"),
     (Method::DELETE, "head"),
@@ -51,7 +51,7 @@ const SERVED: [(Method, &str); 5] = [
     (Method::POST, "{numberOrId}/{lockToken}"),
 ];
 
-/// What can be received from.
+/// The paths of whatever can be received from.
 const PLACES: [&str; 4] = [
     "/{queue}",
     "/{topic}/Subscriptions/{name}",
@@ -68,7 +68,7 @@ pub fn served() -> impl Iterator<Item = (Method, String)> {
     received.chain([(Method::POST, format!("/{{queue}}/{MESSAGES}"))])
 }
 
-/// What stands in front of paths that are none of Service Bus'.
+/// The first segments of paths that do not belong to Service Bus.
 const OF_OTHERS: [&str; 7] = [
     "admin",
     "everpost",
@@ -131,7 +131,7 @@ impl Address {
         self.below.iter().all(String::is_empty)
     }
 
-    /// What `method` asks here; `None` for what there is not.
+    /// Returns the operation that `method` asks for at this address; `None` if there is none.
     pub fn operation(&self, method: &Method) -> Option<Operation> {
         let below: Vec<&str> = self.below.iter().map(String::as_str).collect();
         let (messages, rest) = below.split_first()?;

@@ -14,7 +14,7 @@ use crate::model::queue::ServiceBusTier;
 
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 
-/// What a path names.
+/// A place that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Namespace,
@@ -114,12 +114,12 @@ impl Place {
         })
     }
 
-    /// Whether its path means nothing anywhere else.
+    /// Reports whether the path has no meaning outside this API.
     pub fn is_reserved(&self) -> bool {
         matches!(self, Self::Namespace | Self::Queues | Self::Topics)
     }
 
-    /// Its path, as clients take names out of it.
+    /// Returns the path of the place, as clients take names out of it.
     pub fn path(&self) -> String {
         match self {
             Self::Namespace => "$namespaceinfo".to_owned(),
@@ -201,7 +201,8 @@ pub fn read(body: &str) -> Result<(Kind, Element), NoDescription> {
     Ok((kind, description))
 }
 
-/// What is answered, and where. Clients take names out of ids, so these have the letters of the path that was asked for.
+/// The request that is answered. Clients take names out of ids, so these have the letters of the path that was asked
+/// for.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The URL of the appliance.

@@ -144,7 +144,7 @@ pub fn delivered(
     to_event(message.with_parts(&parts), || id.to_owned())
 }
 
-/// Whether what the sender says there is a text.
+/// Reports whether a property that the sender sets is a text.
 fn is_text(property: &SystemProperty) -> bool {
     let is_moment = matches!(
         property,
@@ -254,7 +254,7 @@ fn with_changes<N: AsRef<str>>(
     kept.chain(added).collect()
 }
 
-/// What the message has in place of a property. A value of a type that it cannot be is a text there, or nothing.
+/// Sets a property of the message. A value of a type that the property cannot have becomes a text, or nothing.
 fn set_system(parts: &mut Parts, property: SystemProperty, value: Option<&PropertyValue>) {
     let text = || match value?
         .clone()

@@ -35,7 +35,7 @@ const ACCESS_RULES: &str = "AuthorizationRules";
 /// When a queue or topic was last used that nobody has used, as in Azure.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-/// What is described.
+/// The kind of an entity that is described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Queue,
@@ -57,12 +57,12 @@ impl Kind {
         }
     }
 
-    /// Whether it has access rules of its own.
+    /// Reports whether entities of this kind have access rules of their own.
     pub fn has_access_rules(self) -> bool {
         matches!(self, Self::Queue | Self::Topic)
     }
 
-    /// The kind that a description is of.
+    /// Returns the kind that a description is of.
     pub fn of(description: &Element) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|kind| kind.root() == description.name)
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// What clients expect in a description although there is nothing to decide about it, or nothing was.
+    /// Returns the properties that clients expect in a description although nobody can set them, or nobody did.
     fn defaults(self) -> Vec<(&'static str, String)> {
         let text = |name, text: &str| (name, text.to_owned());
         let for_ever = duration::format(DURATION_MAX);
@@ -220,7 +220,7 @@ pub fn access_rules(description: &Element) -> Option<Vec<(String, Value)>> {
     Some(read.collect())
 }
 
-/// Those that there are, without their keys.
+/// Describes the access rules, without their keys.
 fn described_access_rules(rules: &[Arc<AccessRule>]) -> Element {
     let each = rules.iter().map(|rule| {
         let rights: Vec<Right> = rule.rights.into();
@@ -280,7 +280,7 @@ fn type_of(element: &Element) -> Option<&str> {
 
 const LONG: &str = "long";
 
-/// What the management API names the types that JSON has not, and what XML does.
+/// The types that JSON does not have, by their names in the management API and in XML.
 const KINDS: [(&str, &str); 13] = [
     ("timestamp", "dateTime"),
     ("duration", "duration"),

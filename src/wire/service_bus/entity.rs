@@ -16,7 +16,7 @@ pub struct EntityAddress {
     /// The name of a subscription of the topic.
     pub subscription: Option<String>,
     pub sub_queue: SubQueue,
-    /// Whether the dead letters are those of the transfer queue.
+    /// Is true if the dead letters are those of the transfer queue.
     pub is_transfer: bool,
 }
 

@@ -24,7 +24,7 @@ const STEPS_OF_A_BATCH_BYTE: usize = 300;
 /// Bytes of a body with one message that are copied in a step.
 const BYTES_OF_A_STEP: usize = 16;
 
-/// What begins the names of headers that are about the request.
+/// The beginnings of the names of headers that are about the request, and not about the message.
 const OF_REQUESTS: [&str; 11] = [
     "accept",
     "authorization",

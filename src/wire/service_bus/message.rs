@@ -87,8 +87,9 @@ pub fn to_event(message: Encoded, new_id: impl FnOnce() -> String) -> Result<Eve
     })
 }
 
-/// Returns whether an event is a message, and not one that was published as an event. A publisher can send all that stands in one but
-/// for its source: CloudEvents need one, and events of other schemas have no binary data.
+/// Reports whether an event is a message, and not one that was published as an event. A publisher can send everything
+/// that a message has except for the missing source: CloudEvents need one, and events of other schemas have no binary
+/// data.
 pub fn is_message(event: &Event) -> bool {
     let is_type = |each: &Attribute| each.name == DATA_CONTENT_TYPE && each.value == CONTENT_TYPE;
     event.source.is_none()
@@ -97,7 +98,7 @@ pub fn is_message(event: &Event) -> bool {
         && event.attributes.iter().any(is_type)
 }
 
-/// The message that an event is; `None` for one that was published as an event.
+/// Returns the message that an event is; `None` for one that was published as an event.
 pub fn of_event(event: &Event) -> Option<Encoded> {
     let EventData::Binary(data) = &event.data else {
         return None;
@@ -108,7 +109,7 @@ pub fn of_event(event: &Event) -> Option<Encoded> {
     Encoded::split(data).ok()
 }
 
-/// The same of any event: one that was published as such is the body of a message.
+/// Returns the message of a stored event. An event that was published as such becomes the body of a message.
 pub fn of_stored(stored: &StoredEvent, schema: DeliverySchema, resource_id: &str) -> Encoded {
     let event = &stored.event;
     of_event(event).unwrap_or_else(|| {
@@ -208,12 +209,12 @@ pub fn reason_properties(reason: Option<&str>, description: Option<&str>) -> Map
     known.collect()
 }
 
-/// What the headers of a message tell.
+/// The properties of a message that headers state.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     /// The number of the delivery.
     pub sequence_number: i64,
-    /// That of where it was sent to, if that was another queue or a topic.
+    /// The sequence number in the queue or topic that the message was sent to first, if that was another one.
     pub first_number: Option<i64>,
     /// The queue of which it was a dead letter, if that has forwarded it.
     pub dead_letter_source: Option<&'a str>,

@@ -14,7 +14,7 @@ use crate::wire::amqp::Value;
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::media_type::is_media_type;
 
-/// What CloudEvents calls its own attributes, and what stands for the body.
+/// The names that CloudEvents' own attributes and the body have taken.
 const TAKEN: [&str; 10] = [
     "id",
     "source",
@@ -32,8 +32,8 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 const BYTES: &str = "application/octet-stream";
 
-/// The event as it is, but for a message: of that its data is the body, and what the sender has said besides are
-/// attributes.
+/// Returns an event as it is. If it is a message, the data becomes the body of the message, and whatever else the
+/// sender stated becomes attributes.
 pub fn readable(event: &Event) -> Cow<'_, Event> {
     match of_event(event) {
         None => Cow::Borrowed(event),
@@ -41,7 +41,7 @@ pub fn readable(event: &Event) -> Cow<'_, Event> {
     }
 }
 
-/// The same of an event that is stored.
+/// Returns a stored event, made readable as in [`readable`].
 pub fn readable_stored(stored: &StoredEvent) -> Cow<'_, StoredEvent> {
     match readable(&stored.event) {
         Cow::Borrowed(_) => Cow::Borrowed(stored),

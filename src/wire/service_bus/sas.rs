@@ -15,18 +15,18 @@ use crate::model::access::Secret;
 /// A token taken apart; nothing in it is to be believed before [`Token::verify`].
 #[derive(Clone, Debug)]
 pub struct Token<'a> {
-    /// As it came.
+    /// The resource as it came, which is what was signed.
     resource: &'a str,
     expiry: &'a str,
     signature: &'a str,
     rule: String,
 }
 
-/// What a token grants.
+/// The grant of a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub until: Timestamp,
-    /// With which of the keys it was signed.
+    /// The index of the key that it was signed with.
     pub key: usize,
 }
 

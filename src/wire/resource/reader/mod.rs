@@ -52,11 +52,11 @@ pub struct Fault {
     /// The path of the property, for example `properties.destination.properties.endpointUrl`; empty for
     /// the document as a whole.
     pub path: String,
-    /// What is wrong with it, and what would be right. Holds no secrets.
+    /// The fault, and what would be right. It holds no secrets.
     pub problem: String,
 }
 
-/// What was there before.
+/// The document that was there before.
 #[derive(Clone, Copy)]
 pub(super) enum Before<'a> {
     Nothing,
@@ -305,12 +305,12 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether what is at the path, or in it, is at fault already.
+    /// Reports whether a fault has been found at the path, or inside it.
     fn has_fault(&self, path: &str) -> bool {
         self.faults.iter().any(|fault| is_within(&fault.path, path))
     }
 
-    /// An object with names of the client's choice.
+    /// Reads an object with names of the client's choice.
     fn map(&mut self, path: &str, given: &Map<String, Value>, of_each: &Value) -> Option<Value> {
         let read = given.iter().filter_map(|(name, value)| {
             let value = self.value(&join(path, name), value, of_each, None)?;
@@ -519,13 +519,13 @@ fn keep(read: &mut Map<String, Value>, known: &Known<'_>, before: Option<&Value>
     }
 }
 
-/// Whether `inner` is the place `path`, or in it.
+/// Reports whether `inner` is the place `path`, or inside it.
 fn is_within(inner: &str, path: &str) -> bool {
     let rest = inner.strip_prefix(path);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// The path of a property of the object at `path`.
+/// Returns the path of a property of the object at `path`.
 pub(super) fn join(path: &str, name: &str) -> String {
     let dot = if path.is_empty() || name.is_empty() {
         ""
@@ -551,7 +551,7 @@ fn none_if_empty<'v>(value: &'v Value, schema: &Value) -> &'v Value {
     }
 }
 
-/// Whether `before` is of the kind that was chosen from a schema's alternatives, if it has any.
+/// Reports whether `before` is of the kind that was chosen from a schema's alternatives, if it has any.
 fn is_same_kind(schema: &Value, branch: Result<Option<&Value>, ()>, before: &Value) -> bool {
     let Some(tag) = names::tag_of(names::branches_of(schema)) else {
         return true;
@@ -561,7 +561,7 @@ fn is_same_kind(schema: &Value, branch: Result<Option<&Value>, ()>, before: &Val
     })
 }
 
-/// Whether an object may be read as empty where it is left out.
+/// Reports whether an object may be read as empty where it is left out.
 fn is_plain_object(schema: &Value) -> bool {
     schema["type"] == "object"
         && schema.get("x-expected").is_none()

@@ -6,19 +6,19 @@ use serde_json::{Map, Value};
 
 use super::words::one_of;
 
-/// What an object may have.
+/// The properties that an object may have.
 pub(super) struct Known<'s> {
     pub(super) properties: Vec<(&'s str, &'s Value)>,
     pub(super) required: BTreeSet<&'s str>,
     /// The property that says which kind of object it is.
     pub(super) tag: Option<&'s str>,
     rejected: Option<&'s Map<String, Value>>,
-    /// Whether other names are rejected instead of passed over.
+    /// Is true if other names are rejected instead of passed over.
     is_closed: bool,
 }
 
 impl<'s> Known<'s> {
-    /// What an object of these of its kinds may have.
+    /// Collects the properties that an object of these `kinds` may have.
     pub(super) fn new(schema: &'s Value, kinds: &[&'s Value]) -> Self {
         let parts = || [schema].into_iter().chain(kinds.iter().copied());
         let required = parts()
@@ -46,8 +46,8 @@ impl<'s> Known<'s> {
             .map(|(name, _)| *name)
     }
 
-    /// What is wrong with a name that is not known; `None` for one that is passed over, since every
-    /// version of the SDKs brings new ones. `path` is that of the object.
+    /// Describes what is wrong with a name that is not known; `None` for one that is passed over, since every version
+    /// of the SDKs brings new ones. `path` is that of the object.
     pub(super) fn problem_of(&self, written: &str, value: &Value, path: &str) -> Option<String> {
         if self.is_closed && value.is_null() {
             return None;
@@ -85,7 +85,7 @@ impl<'s> Known<'s> {
         nearest(written, self.properties.iter().map(|(name, _)| *name))
     }
 
-    /// Whether the name is one of the object `properties`.
+    /// Reports whether the name is one of the inner object `properties`.
     fn is_deeper(&self, written: &str) -> bool {
         let inner = self.properties.iter().filter(|(name, _)| *name == INNER);
         let mut names = inner.flat_map(|(_, schema)| properties_of(schema));

@@ -38,7 +38,7 @@ pub(crate) fn find<'s>(
     None
 }
 
-/// Those of an object of any of its kinds.
+/// Returns the properties of an object, with those of all its kinds.
 pub(crate) fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let kinds = branches_of(schema).iter();
     properties_of(schema).chain(kinds.flat_map(properties_of))

@@ -1,4 +1,4 @@
-//! What a schema expects, in words, and what came instead.
+//! Descriptions of the values that a schema expects, and of those that came instead.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub(super) fn of(schema: &Value) -> Option<Vec<&str>> {
     }
 }
 
-/// What follows "it must be".
+/// Describes the expected value, in words that follow "it must be".
 pub(super) fn expected(schema: &Value) -> String {
     if let Some(words) = schema["x-expected"].as_str() {
         return words.to_owned();
@@ -43,7 +43,7 @@ pub(super) fn expected(schema: &Value) -> String {
     }
 }
 
-/// What is wrong with a text, if anything is. Does not show it.
+/// Describes what is wrong with a text, if anything is, without showing the text.
 pub(super) fn text_problem(text: &str, schema: &Value) -> Option<String> {
     let limit = |keyword: &str| schema[keyword].as_u64();
     let is_more = |count: usize, most: &u64| count as u64 > *most;
@@ -65,7 +65,7 @@ pub(super) fn text_problem(text: &str, schema: &Value) -> Option<String> {
     None
 }
 
-/// What is wrong with the length of a list, if anything is.
+/// Describes what is wrong with the length of a list, if anything is.
 pub(super) fn length_problem(count: usize, schema: &Value) -> Option<String> {
     let limit = |keyword: &str| {
         schema[keyword]
@@ -84,7 +84,7 @@ pub(super) fn length_problem(count: usize, schema: &Value) -> Option<String> {
     Some(problem + &hint(schema))
 }
 
-/// What else there is to say, behind a problem.
+/// Returns the hint that the schema adds to a problem, or nothing.
 pub(super) fn hint(schema: &Value) -> String {
     schema["x-hint"]
         .as_str()
@@ -92,13 +92,13 @@ pub(super) fn hint(schema: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// What a problem begins with.
+/// Returns the words that a problem begins with, if the schema has any.
 pub(super) fn prefix(schema: &Value) -> String {
     schema["x-prefix"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Whether two values are the same, whatever ends the lines of texts, which forms change, and however
-/// URLs are written, which the store keeps in one way.
+/// Reports whether two values are the same. Line ends of texts, which forms change, may differ, and so may the ways to
+/// write a URL, of which the store keeps one.
 pub(super) fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
     match (one, other) {
         (Some(Value::String(one)), Some(Value::String(other))) => {
@@ -109,7 +109,7 @@ pub(super) fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
     }
 }
 
-/// Whether a value is a number as the schema has it.
+/// Reports whether a value is a number that the schema allows.
 pub(super) fn is_number_of(schema: &Value, value: &Value) -> bool {
     let limit = |keyword: &str| schema[keyword].as_f64();
     let is_whole = value.is_u64() || value.is_i64();
