@@ -73,9 +73,10 @@ impl AlertNotice<'_> {
     }
 
     fn state(&self) -> &'static str {
-        match self.message.is_firing {
-            true => "Firing",
-            false => "Resolved",
+        if self.message.is_firing {
+            "Firing"
+        } else {
+            "Resolved"
         }
     }
 

@@ -228,9 +228,10 @@ fn is_undecided(outcome: Outcome) -> bool {
 
 /// Reports whether a record has a fact of that name beside the members of the event.
 pub(super) fn is_fact(name: &str, of_cloud_event: bool) -> bool {
-    let names = match of_cloud_event {
-        true => CLOUD_EVENTS,
-        false => EVENT_GRID,
+    let names = if of_cloud_event {
+        CLOUD_EVENTS
+    } else {
+        EVENT_GRID
     };
     names.all().contains(&name)
 }

@@ -122,9 +122,10 @@ impl Total {
                 rest = after;
             }
         }
-        match rest.is_empty() {
-            true => Ok(()),
-            false => Err(InvalidDuration::Malformed),
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            Err(InvalidDuration::Malformed)
         }
     }
 
@@ -160,9 +161,10 @@ impl Total {
             return Err(InvalidDuration::Calendar);
         }
         let duration = Duration::new(self.seconds, self.nanos);
-        match self.is_too_long || duration > DURATION_MAX {
-            true => Err(InvalidDuration::TooLong),
-            false => Ok(duration),
+        if self.is_too_long || duration > DURATION_MAX {
+            Err(InvalidDuration::TooLong)
+        } else {
+            Ok(duration)
         }
     }
 }

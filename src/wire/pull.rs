@@ -309,16 +309,17 @@ impl SettledTokens {
 
     pub fn failed(&mut self, lock_token: String, code: &str, message: String, is_flat: bool) {
         let code = code.to_owned();
-        let (error, flat) = match is_flat {
-            true => (None, Some((code, message))),
-            false => (
+        let (error, flat) = if is_flat {
+            (None, Some((code, message)))
+        } else {
+            (
                 Some(ErrorDetail {
                     code,
                     message,
                     target: None,
                 }),
                 None,
-            ),
+            )
         };
         let (error_code, error_description) = flat.unzip();
         self.failed_lock_tokens.push(FailedToken {

@@ -95,9 +95,10 @@ pub fn verify<'a>(
         let verified = |secret| hmac::verify(&key(secret), &text, &tag).is_ok();
         secrets.iter().any(verified)
     };
-    match signatures.into_iter().any(fits) {
-        true => Ok(()),
-        false => Err(NotSigned::Mismatch),
+    if signatures.into_iter().any(fits) {
+        Ok(())
+    } else {
+        Err(NotSigned::Mismatch)
     }
 }
 

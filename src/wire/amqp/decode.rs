@@ -287,9 +287,10 @@ impl Decoder {
     fn leave(&mut self, inside: &Self) -> Result<(), DecodeError> {
         self.values_left = inside.values_left;
         self.has_other_forms |= inside.has_other_forms;
-        match inside.is_empty() {
-            true => Ok(()),
-            false => Err(DecodeError::WrongSize),
+        if inside.is_empty() {
+            Ok(())
+        } else {
+            Err(DecodeError::WrongSize)
         }
     }
 

@@ -389,9 +389,10 @@ impl Reply {
                 let has_sessions = !names.is_empty();
                 let names: Vec<_> = names.iter().map(|name| name.as_str().into()).collect();
                 // azure-servicebus for Python cannot read an array of nothing.
-                let list = match names.is_empty() {
-                    true => Value::List(names),
-                    false => Value::array(ElementType::STRING, names),
+                let list = if names.is_empty() {
+                    Value::List(names)
+                } else {
+                    Value::array(ElementType::STRING, names)
                 };
                 let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
                 let body = vec![("skip".into(), skip.into()), ("sessions-ids".into(), list)];

@@ -81,9 +81,10 @@ fn correlation_filter(given: &Map) -> Result<CorrelationFilter, AmqpError> {
         }
     }
     filter.user = user.into_iter().collect();
-    match filter.is_empty() {
-        true => Err(bad("the correlation-filter compares nothing")),
-        false => Ok(filter),
+    if filter.is_empty() {
+        Err(bad("the correlation-filter compares nothing"))
+    } else {
+        Ok(filter)
     }
 }
 

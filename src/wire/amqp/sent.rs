@@ -165,9 +165,10 @@ pub(super) fn properties(given: Bytes) -> Result<Bytes, DecodeError> {
         is_same &= std::mem::discriminant(&value) == is;
         taken.push(value);
     }
-    Ok(match is_same {
-        true => given,
-        false => section(PROPERTIES, Value::List(taken)),
+    Ok(if is_same {
+        given
+    } else {
+        section(PROPERTIES, Value::List(taken))
     })
 }
 
@@ -185,9 +186,10 @@ fn taken_as(
     let max = kind.max();
     let text = value.as_text().unwrap_or_default();
     // Most have fewer bytes than there may be characters.
-    match text.len() > max && text.chars().count() > max {
-        true => Err(DecodeError::TooLong { of, field, max }),
-        false => Ok(value),
+    if text.len() > max && text.chars().count() > max {
+        Err(DecodeError::TooLong { of, field, max })
+    } else {
+        Ok(value)
     }
 }
 
@@ -235,9 +237,10 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
         taken.push(scheduled);
         is_same = false;
     }
-    Ok(match is_same {
-        true => given,
-        false => section(code, Value::Map(taken)),
+    Ok(if is_same {
+        given
+    } else {
+        section(code, Value::Map(taken))
     })
 }
 
@@ -288,9 +291,10 @@ pub(super) fn application_properties(given: Bytes) -> Result<Bytes, DecodeError>
         taken.push((Value::String(name), value));
     }
     check_unique(&taken)?;
-    Ok(match is_same {
-        true => given,
-        false => section(APPLICATION_PROPERTIES, Value::Map(taken)),
+    Ok(if is_same {
+        given
+    } else {
+        section(APPLICATION_PROPERTIES, Value::Map(taken))
     })
 }
 
@@ -320,9 +324,10 @@ pub(super) fn under_name(name: &str, value: Value) -> Option<Value> {
     }
     let text = value.plain();
     let ascii = |each: char| if each.is_ascii() { each } else { '?' };
-    Some(Value::String(match is_ascii && !text.is_ascii() {
-        true => text.chars().map(ascii).collect(),
-        false => text,
+    Some(Value::String(if is_ascii && !text.is_ascii() {
+        text.chars().map(ascii).collect()
+    } else {
+        text
     }))
 }
 

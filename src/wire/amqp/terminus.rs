@@ -71,9 +71,10 @@ impl Source {
         let is_described = matches!(get(&self.filter, SESSION_FILTER), Some(Value::Described(_)));
         let mut filter = self.filter.clone();
         filter.retain(|(key, _)| key.as_text() != Some(SESSION_FILTER));
-        let value = match is_described {
-            true => Value::described(SESSION_FILTER_CODE, session.into()),
-            false => session.into(),
+        let value = if is_described {
+            Value::described(SESSION_FILTER_CODE, session.into())
+        } else {
+            session.into()
         };
         filter.push((Value::symbol(SESSION_FILTER), value));
         Self {

@@ -233,9 +233,10 @@ pub(super) fn show_batch(destination: &Destination, shown: &mut Value) {
     };
     let properties = &mut shown["properties"];
     properties["maxEventsPerBatch"] = json!(batch.events_max());
-    properties["preferredBatchSizeInKilobytes"] = match batch.is_on() {
-        true => json!(batch.bytes_preferred() / 1_024),
-        false => json!(batch.preferred_kilobytes.unwrap_or(KILOBYTES_DEFAULT)),
+    properties["preferredBatchSizeInKilobytes"] = if batch.is_on() {
+        json!(batch.bytes_preferred() / 1_024)
+    } else {
+        json!(batch.preferred_kilobytes.unwrap_or(KILOBYTES_DEFAULT))
     };
 }
 

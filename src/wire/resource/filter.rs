@@ -266,12 +266,13 @@ fn read_range(value: &Value, place: &str) -> Result<(Decimal, Decimal), Wrong> {
     };
     let low = read_number(low, &format!("{place}[0]"))?;
     let high = read_number(high, &format!("{place}[1]"))?;
-    match low > high {
-        true => wrong(
+    if low > high {
+        wrong(
             place,
             format!("the lower end {low} is above the upper end {high}"),
-        ),
-        false => Ok((low, high)),
+        )
+    } else {
+        Ok((low, high))
     }
 }
 

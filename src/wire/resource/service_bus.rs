@@ -472,9 +472,10 @@ impl RuleProperties {
             }
             (FilterType::Correlation, _, Some(correlation)) => {
                 let filter = CorrelationFilter::from(correlation);
-                match filter.is_empty() {
-                    true => Err(("correlationFilter", "it compares nothing".to_owned())),
-                    false => Ok(RuleFilter::Correlation(filter)),
+                if filter.is_empty() {
+                    Err(("correlationFilter", "it compares nothing".to_owned()))
+                } else {
+                    Ok(RuleFilter::Correlation(filter))
                 }
             }
             (FilterType::Sql, None, _) => Err((

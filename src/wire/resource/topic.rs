@@ -373,15 +373,14 @@ fn patch_custom(
         location: current.location.clone(),
         ..CustomTopic::from(document)
     };
-    match patched.input_schema == current.input_schema {
-        true => Ok(patched),
-        false => {
-            let path = format!("properties.{MAPPING}");
-            Err(InvalidResource::of(
-                &path,
-                immutable(current.input_schema.name()),
-            ))
-        }
+    if patched.input_schema == current.input_schema {
+        Ok(patched)
+    } else {
+        let path = format!("properties.{MAPPING}");
+        Err(InvalidResource::of(
+            &path,
+            immutable(current.input_schema.name()),
+        ))
     }
 }
 

@@ -97,9 +97,10 @@ impl JsonSchema for Secret {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        match generator.contract().is_serialize() {
-            true => json_schema!({ "type": ["string", "null"] }),
-            false => json_schema!({ "type": "string" }),
+        if generator.contract().is_serialize() {
+            json_schema!({ "type": ["string", "null"] })
+        } else {
+            json_schema!({ "type": "string" })
         }
     }
 }

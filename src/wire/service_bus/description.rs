@@ -467,9 +467,10 @@ fn described_rule(rule: &Value) -> [Element; 2] {
         "FalseFilter" => filter.with_children(described_sql(&json!({ "sqlExpression": "1=0" }))),
         _ => filter.with_children(described_sql(&rule["sqlFilter"])),
     };
-    let action = match rule["action"]["sqlExpression"].is_null() {
-        true => of_type("Action", "EmptyRuleAction"),
-        false => of_type("Action", "SqlRuleAction").with_children(described_sql(&rule["action"])),
+    let action = if rule["action"]["sqlExpression"].is_null() {
+        of_type("Action", "EmptyRuleAction")
+    } else {
+        of_type("Action", "SqlRuleAction").with_children(described_sql(&rule["action"]))
     };
     [filter, action]
 }

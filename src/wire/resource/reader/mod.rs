@@ -545,9 +545,10 @@ fn none_if_empty<'v>(value: &'v Value, schema: &Value) -> &'v Value {
         .any(|keyword| schema.get(keyword).is_some());
     // To empty what answers do not show is a slip.
     let is_hidden = schema["writeOnly"] == true || schema["x-check"] == "headerValue";
-    match value.as_str() == Some("") && is_optional && is_checked && !is_hidden {
-        true => NONE,
-        false => value,
+    if value.as_str() == Some("") && is_optional && is_checked && !is_hidden {
+        NONE
+    } else {
+        value
     }
 }
 
