@@ -47,8 +47,8 @@ impl AlertNotice<'_> {
                 "text": text, "url": link, "at": self.at })
             }
             AlertFormat::Slack => {
-                let [subject, text] = [subject, text].map(|it| for_slack(it));
-                json!({ "text": format!("*{subject}*\n{text}\n<{link}|Open Everpost>") })
+                let (title, body) = (for_slack(subject), for_slack(text));
+                json!({ "text": format!("*{title}*\n{body}\n<{link}|Open Everpost>") })
             }
             AlertFormat::Teams => self.adaptive_card(),
             AlertFormat::Discord => {
@@ -89,10 +89,10 @@ impl AlertNotice<'_> {
         } = self.message;
         let color = if *is_firing { "Attention" } else { "Good" };
         // A line break in a text block is a paragraph.
-        let text = text.replace('\n', "\n\n");
+        let paragraphs = text.replace('\n', "\n\n");
         let body = json!([
             { "type": "TextBlock", "text": subject, "weight": "Bolder", "color": color, "wrap": true },
-            { "type": "TextBlock", "text": text, "wrap": true },
+            { "type": "TextBlock", "text": paragraphs, "wrap": true },
         ]);
         let action =
             json!({ "type": "Action.OpenUrl", "title": "Open Everpost", "url": self.link });

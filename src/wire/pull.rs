@@ -186,8 +186,8 @@ pub fn token_to_text(token: LockToken) -> String {
 /// Reads what [`token_to_text`] wrote.
 pub fn token_from_text(text: &str) -> Result<LockToken, BadToken> {
     let bytes = STANDARD.decode(text).map_err(|_| BadToken)?;
-    let bytes = bytes.try_into().map_err(|_| BadToken)?;
-    Ok(LockToken::from_bytes(bytes))
+    let token = bytes.try_into().map_err(|_| BadToken)?;
+    Ok(LockToken::from_bytes(token))
 }
 
 /// An event in the hands of a receiver.

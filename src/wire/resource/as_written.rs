@@ -1,4 +1,4 @@
-//! AnswerScope that show what was written: no property that nobody set, and texts as they were.
+//! Answers that show what was written: no property that nobody set, and texts as they were.
 //!
 //! A definition keeps the document of its author beside what was read of it. Where both mean the same, the answer has
 //! the author's text; where the definition has changed since, as by a pause, it has what holds now. A property that the

@@ -161,9 +161,9 @@ struct ReceiverLimitsDocument {
 
 /// A duration in seconds that may be left out.
 mod whole_seconds {
-    use serde::{Deserializer, Serializer};
+    use std::time::Duration;
 
-    use super::*;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(super) fn serialize<S: Serializer>(
         duration: &Option<Duration>,
@@ -309,8 +309,10 @@ pub(super) fn judge_header(it: &mut Judged<'_>) {
     if it.text("type") != Some("Static") {
         return;
     }
-    let known = it.before.map(|before| &before["properties"]);
-    let known = known.filter(|known| known["isSecret"] == true);
+    let known = it
+        .before
+        .map(|before| &before["properties"])
+        .filter(|known| known["isSecret"] == true);
     let Some(Value::Object(properties)) = it.object.get_mut("properties") else {
         return;
     };

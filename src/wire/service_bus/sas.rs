@@ -30,8 +30,8 @@ pub struct Granted {
     pub key: usize,
 }
 
-/// Why a token grants nothing. Never tells the token itself. Errors that Azure has, too, begin with its words, which programs
-/// compare.
+/// The reasons why a token grants nothing. They never show the token itself. Errors that Azure has, too, begin with its
+/// words, which programs compare.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error(
@@ -93,8 +93,10 @@ impl<'a> Token<'a> {
         let signed = signed_text(self.resource, self.expiry);
         let signs =
             |key: &Secret| hmac::verify(&hmac_key(key), signed.as_bytes(), &signature).is_ok();
-        let key = keys.into_iter().position(signs);
-        let key = key.ok_or(TokenError::WrongSignature)?;
+        let key = keys
+            .into_iter()
+            .position(signs)
+            .ok_or(TokenError::WrongSignature)?;
         let at = Timestamp::from_ms(seconds.saturating_mul(1_000));
         if at <= now {
             return Err(TokenError::Expired { at });
