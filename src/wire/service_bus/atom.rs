@@ -76,11 +76,11 @@ impl Place {
             Self::Subscriptions(topic()),
             Self::Rules(topic(), subscription()),
         ];
-        let reads = shown.into_iter().map(|place| (Method::GET, place));
-        let changes = defined.into_iter().flat_map(|place| {
+        let read_only = shown.into_iter().map(|place| (Method::GET, place));
+        let changeable = defined.into_iter().flat_map(|place| {
             [Method::GET, Method::PUT, Method::DELETE].map(|method| (method, place.clone()))
         });
-        reads.chain(changes)
+        read_only.chain(changeable)
     }
 
     /// Returns the queue or topic that it is, or belongs to.
