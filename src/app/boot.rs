@@ -159,14 +159,15 @@ impl Appliance {
         let needs_link = claim::needs_link(&config, &people).await?;
 
         let socket_is_kept = !kept.is_empty();
-        let listeners = match socket_is_kept {
-            true => kept.into_iter().map(for_runtime).collect(),
-            false => bind_all(&config.listen),
+        let listeners = if socket_is_kept {
+            kept.into_iter().map(for_runtime).collect()
+        } else {
+            bind_all(&config.listen)
         };
         let listeners: Vec<TcpListener> = listeners?;
-        let addresses = listeners.iter().map(TcpListener::local_addr);
-        let addresses: io::Result<Vec<SocketAddr>> = addresses.collect();
-        let addresses = addresses.context("the address could not be told")?;
+        let bound = listeners.iter().map(TcpListener::local_addr);
+        let bound: io::Result<Vec<SocketAddr>> = bound.collect();
+        let addresses = bound.context("the address could not be told")?;
         let address = addresses[0];
         let names = tls_names(&config, &addresses, clock.now());
         let tls = Tls::open(&config, &data_dir, &names)?;
@@ -178,18 +179,17 @@ impl Appliance {
         let sign_in = sign_in(&config, &outbound);
         let stop_listening = CancellationToken::new();
         let setup = SetupLink::new(&entropy, &clock);
-        let setup_url = match needs_link {
-            true => Some(claim::write_down(
+        let setup_url = if needs_link {
+            Some(claim::write_down(
                 &setup,
                 &people,
                 &public_url,
                 data_dir.path(),
                 stop_listening.clone(),
-            )),
-            false => {
-                claim::forget(data_dir.path());
-                None
-            }
+            ))
+        } else {
+            claim::forget(data_dir.path());
+            None
         };
         let hosts = OwnHosts::new(&config.admin_hosts, &addresses);
         let dev = config.dev.then(|| DevMode {

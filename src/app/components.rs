@@ -17,8 +17,8 @@ const RULES: &str = include_str!("../../deny.toml");
 /// any system that it can be built for.
 pub(super) fn components() -> Vec<String> {
     let packages = packages(&table(LOCK));
-    let wanted = table(MANIFEST);
-    let wanted = wanted.get("dependencies").and_then(Value::as_table);
+    let manifest = table(MANIFEST);
+    let wanted = manifest.get("dependencies").and_then(Value::as_table);
     let mut open: Vec<String> = wanted.into_iter().flat_map(Table::keys).cloned().collect();
     let mut found = BTreeSet::new();
     while let Some(name) = open.pop() {
@@ -63,8 +63,11 @@ fn packages(lock: &Table) -> BTreeMap<String, Versions> {
 }
 
 fn texts(list: Option<&Value>) -> Vec<String> {
-    let list = list.and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(Value::as_str).map(str::to_owned).collect()
+    let values = list.and_then(Value::as_array).into_iter().flatten();
+    values
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 fn table(text: &str) -> Table {

@@ -129,9 +129,12 @@ fn read_file(
         .filter(|(_, line)| line.starts_with("- "))
         .map(|(at, _)| at)
         .collect();
-    let place = |at: usize| match lines.len() == objects.len() {
-        true => format!("{shown}:{}", lines[at]),
-        false => shown.clone(),
+    let place = |at: usize| {
+        if lines.len() == objects.len() {
+            format!("{shown}:{}", lines[at])
+        } else {
+            shown.clone()
+        }
     };
     let folder = path.parent().unwrap_or(Path::new(""));
     for (at, object) in objects.iter().enumerate() {
@@ -186,8 +189,7 @@ fn resolve(
     match value {
         Value::Object(members) => match reference(members) {
             Some(("fromEnvironment", name)) => {
-                let found = env::var(name);
-                let found = found
+                let found = env::var(name)
                     .map_err(|_| format!("{path}: the environment variable {name} is not set"));
                 Ok(found?.into())
             }
@@ -210,8 +212,9 @@ fn resolve(
             }
         },
         Value::Array(elements) => {
-            let resolved = elements.iter().enumerate();
-            let resolved = resolved
+            let resolved = elements
+                .iter()
+                .enumerate()
                 .map(|(at, value)| resolve(value, folder, &format!("{path}[{at}]"), referred));
             Ok(Value::Array(resolved.collect::<Result<_, _>>()?))
         }

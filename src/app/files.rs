@@ -33,9 +33,10 @@ pub(super) fn text(path: &Path, bytes_max: usize) -> Result<String, String> {
     let mut text = String::new();
     let mut file = open(path)?.take(bytes_max as u64 + 1);
     let read = file.read_to_string(&mut text);
-    match read.map_err(|error| format!("cannot be read: {error}"))? > bytes_max {
-        true => Err(format!("is longer than {bytes_max} bytes")),
-        false => Ok(text),
+    if read.map_err(|error| format!("cannot be read: {error}"))? > bytes_max {
+        Err(format!("is longer than {bytes_max} bytes"))
+    } else {
+        Ok(text)
     }
 }
 
@@ -50,9 +51,10 @@ pub(super) fn secrets(path: &Path) -> Result<Secret, String> {
 /// Reads one secret.
 pub(super) fn secret(path: &Path) -> Result<Secret, String> {
     let secret = secrets(path)?;
-    match secret.reveal().contains(['\r', '\n']) {
-        true => Err("has more than one line".to_owned()),
-        false => Ok(secret),
+    if secret.reveal().contains(['\r', '\n']) {
+        Err("has more than one line".to_owned())
+    } else {
+        Ok(secret)
     }
 }
 

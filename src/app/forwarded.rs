@@ -37,8 +37,10 @@ impl TrustedProxies {
             (header::FORWARDED, |element| hop(forwarded_for(element)?)),
         ];
         let mut told = lists.into_iter().filter_map(|(name, read)| {
-            let values = headers.get_all(name).iter();
-            let values = values.map(|value| value.to_str().unwrap_or_default());
+            let values = headers
+                .get_all(name)
+                .iter()
+                .map(|value| value.to_str().unwrap_or_default());
             let hops: Vec<_> = values
                 .flat_map(|value| value.split(','))
                 .map(read)

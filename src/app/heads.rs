@@ -163,9 +163,10 @@ impl HeadWatch {
         let bytes = if has_more { bytes.most } else { bytes.least };
         let resized = self.taken.resize(self.beneath + bytes);
         resized.map_err(io::Error::other)?;
-        match self.idle > idle_max {
-            true => Err(io::Error::other(NothingButFrames)),
-            false => Ok(()),
+        if self.idle > idle_max {
+            Err(io::Error::other(NothingButFrames))
+        } else {
+            Ok(())
         }
     }
 }

@@ -426,8 +426,11 @@ pub(super) fn answered(
             request.extensions_mut().insert(ByTrustedProxy);
         }
         let client = proxies.client(address.ip(), request.headers());
-        let of_proxy = client.as_ref().ok().filter(|_| is_by_proxy);
-        let of_proxy = of_proxy.map(|client| memory.requests(*client));
+        let of_proxy = client
+            .as_ref()
+            .ok()
+            .filter(|_| is_by_proxy)
+            .map(|client| memory.requests(*client));
         let bytes = request_bytes(&request);
         let taken = match &of_proxy {
             None => RequestMemory::take(&shared.account, bytes),
@@ -534,9 +537,10 @@ fn written_meanwhile(body: axum::body::Body, of: &RequestMemory) -> axum::body::
 fn overloaded(version: Version) -> Response<axum::body::Body> {
     let problem = "The memory for requests is in use; try again in a moment.\n";
     let (status, retry) = (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")]);
-    match version == Version::HTTP_2 {
-        true => (status, retry).into_response(),
-        false => (status, retry, problem).into_response(),
+    if version == Version::HTTP_2 {
+        (status, retry).into_response()
+    } else {
+        (status, retry, problem).into_response()
     }
 }
 

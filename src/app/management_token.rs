@@ -26,12 +26,12 @@ pub fn open(
     if let Some(token) = configured {
         return Ok(ManagementToken::configured(token.clone()));
     }
-    let token = match read(data_dir.path()) {
+    let found = match read(data_dir.path()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => replace(data_dir.path(), entropy),
         read => read,
     };
     let path = path(data_dir.path());
-    let token = token.with_context(|| format!("the management token in {}", path.display()))?;
+    let token = found.with_context(|| format!("the management token in {}", path.display()))?;
     Ok(ManagementToken::in_file(path, token))
 }
 

@@ -32,8 +32,9 @@ pub(super) fn room_for_connections(most: usize) -> usize {
 }
 
 fn room_in(files: Option<u64>, most: usize) -> usize {
-    let left = files.map(|files| files - OWN_FILES.min(files / 2));
-    let left = left.and_then(|left| usize::try_from(left).ok());
+    let left = files
+        .map(|files| files - OWN_FILES.min(files / 2))
+        .and_then(|left| usize::try_from(left).ok());
     most.min(left.unwrap_or(usize::MAX))
 }
 

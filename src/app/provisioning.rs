@@ -175,8 +175,11 @@ impl Provisioning {
     async fn make(&self, contents: &FileContents) -> Result<(), Problem> {
         let objects = &contents.objects[..];
         let values: Vec<Value> = objects.iter().map(|object| object.value.clone()).collect();
-        let plan = self.doors.plan_provisioning(&values).await;
-        let plan = plan.map_err(Problem::Rejected)?;
+        let plan = self
+            .doors
+            .plan_provisioning(&values)
+            .await
+            .map_err(Problem::Rejected)?;
         if let Some(faults) = faults_of(&plan, objects) {
             return Err(Problem::Faulty(format!(
                 "nothing was changed, because of{faults}"
@@ -204,14 +207,17 @@ impl Provisioning {
                 kept.push(mark);
                 continue;
             }
-            let path = step["path"].as_array().into_iter().flatten();
             let title = step["title"].as_str().unwrap_or_default();
             let file = object.map_or_else(
                 || self.dir.display().to_string(),
                 |object| object.file.display().to_string(),
             );
             let body = object.map(|object| body(&object.value));
-            let path = path.filter_map(Value::as_str);
+            let path = step["path"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str);
             let made = self.doors.provision(&file, path, body.as_ref()).await;
             made.map_err(|problem| {
                 let place = object.map_or(&file, |object| &object.place);

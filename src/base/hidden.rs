@@ -55,9 +55,10 @@ pub fn problem_of_look(name: &str) -> Option<&'static str> {
 pub fn visible(text: &str, keep: &[char]) -> String {
     let mut visible = String::with_capacity(text.len());
     for c in text.chars() {
-        match steers(c) && !keep.contains(&c) {
-            true => visible.extend(c.escape_default()),
-            false => visible.push(c),
+        if steers(c) && !keep.contains(&c) {
+            visible.extend(c.escape_default());
+        } else {
+            visible.push(c);
         }
     }
     visible
@@ -67,13 +68,12 @@ pub fn visible(text: &str, keep: &[char]) -> String {
 pub fn visible_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
-        match steers(c) && !matches!(c, '\n' | '\r' | '\t') {
-            true => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    text.push_str(&format!("\\u{unit:04x}"));
-                }
+        if steers(c) && !matches!(c, '\n' | '\r' | '\t') {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                text.push_str(&format!("\\u{unit:04x}"));
             }
-            false => text.push(c),
+        } else {
+            text.push(c);
         }
     }
     text

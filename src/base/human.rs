@@ -60,9 +60,10 @@ pub fn relative(at: Timestamp, now: Timestamp) -> String {
         return "now".to_owned();
     }
     let whole = |span: Duration| self::span(Duration::from_secs(span.as_secs()));
-    match ahead.is_zero() {
-        true => format!("{} ago", whole(ago)),
-        false => format!("in {}", whole(ahead)),
+    if ahead.is_zero() {
+        format!("{} ago", whole(ago))
+    } else {
+        format!("in {}", whole(ahead))
     }
 }
 

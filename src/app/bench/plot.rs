@@ -31,9 +31,9 @@ pub fn write(
     percentiles: [Percentiles; 2],
 ) -> anyhow::Result<()> {
     let draw = || -> Result<(), Box<dyn std::error::Error + '_>> {
-        let area = SVGBackend::new(file, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let area = area.titled(title, ("sans-serif", 20))?;
+        let picture = SVGBackend::new(file, SIZE).into_drawing_area();
+        picture.fill(&WHITE)?;
+        let area = picture.titled(title, ("sans-serif", 20))?;
         let (above, below) = area.split_vertically(SIZE.1 / 2);
         rates(&above, records)?;
         latencies(&below, percentiles)?;

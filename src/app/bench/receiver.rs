@@ -94,13 +94,13 @@ async fn answer(
         .strip_prefix('/')
         .and_then(|path| path.parse().ok());
     let body = Limited::new(request.into_body(), BODY_MAX).collect().await;
-    let (Some(subscription), Ok(body)) = (subscription, body) else {
+    let (Some(subscription), Ok(collected)) = (subscription, body) else {
         return Ok(status(StatusCode::NOT_FOUND));
     };
     if subscription >= plan.fan_out {
         return Ok(status(StatusCode::NOT_FOUND));
     }
-    let body = body.to_bytes();
+    let body = collected.to_bytes();
     let Some(events) = events(&body, plan.payload_bytes) else {
         return Ok(status(StatusCode::BAD_REQUEST));
     };

@@ -144,13 +144,12 @@ impl Records {
         let now = self.now_us();
         let mut arrivals = self.arrivals.lock().unwrap();
         arrivals.last_us = now;
-        match is_first {
-            true => {
-                arrivals.delivered += 1;
-                record(&mut arrivals.latency_us, now - sent_us.min(now));
-                add(&mut arrivals.slices, now, 1);
-            }
-            false => arrivals.duplicates += 1,
+        if is_first {
+            arrivals.delivered += 1;
+            record(&mut arrivals.latency_us, now - sent_us.min(now));
+            add(&mut arrivals.slices, now, 1);
+        } else {
+            arrivals.duplicates += 1;
         }
     }
 

@@ -227,8 +227,8 @@ impl Offline {
 
     fn print_link(&self, token: &Secret) -> anyhow::Result<()> {
         let listening = format!("http://{}", self.config.listen[0]);
-        let base = self.config.public_url.as_ref().map(|url| url.as_str());
-        let base = base.unwrap_or(&listening).trim_end_matches('/');
+        let public_url = self.config.public_url.as_ref().map(|url| url.as_str());
+        let base = public_url.unwrap_or(&listening).trim_end_matches('/');
         note("once the server runs, a password can be chosen with this link, for three days:");
         Ok(print(&format!(
             "{base}/admin/password?token={}\n",

@@ -191,9 +191,10 @@ impl Run for ChannelsCommand {
                 let test = server.post(path).at(channel).at("test");
                 let tested = test.send().await?;
                 let answer = text(&tested, "/answer");
-                match tested["sent"] == true {
-                    true => server.show(&tested, |_: &_, _| format!("sent: {answer}\n")),
-                    false => bail!("the message was not sent: {answer}"),
+                if tested["sent"] == true {
+                    server.show(&tested, |_: &_, _| format!("sent: {answer}\n"))
+                } else {
+                    bail!("the message was not sent: {answer}")
                 }
             }
             Self::Delete { channel, deletion } => {
@@ -230,14 +231,15 @@ impl CreateRule {
 impl CreateChannel {
     fn document(&self) -> Value {
         let secret = |secret: &Option<Secret>| secret.as_ref().map(|it| it.reveal().to_owned());
-        let document = match self.email.is_empty() {
-            true => json!({
+        let document = if self.email.is_empty() {
+            json!({
                 "type": "WebHook",
                 "format": self.format,
                 "endpointUrl": secret(&self.endpoint_url),
                 "token": secret(&self.token),
-            }),
-            false => json!({
+            })
+        } else {
+            json!({
                 "type": "Email",
                 "to": self.email,
                 "from": self.from,
@@ -246,7 +248,7 @@ impl CreateChannel {
                 "security": self.security,
                 "username": self.username,
                 "password": secret(&self.password),
-            }),
+            })
         };
         Value::Object(given(&document))
     }
@@ -332,18 +334,20 @@ fn given_text(rule: &Value, name: &str) -> Option<String> {
 }
 
 fn enabled(rule: &Value) -> String {
-    match rule["enabled"] == true {
-        true => "yes".to_owned(),
-        false => "no".to_owned(),
+    if rule["enabled"] == true {
+        "yes".to_owned()
+    } else {
+        "no".to_owned()
     }
 }
 
 /// The format of a webhook, or the type.
 fn kind(channel: &Value) -> String {
     let format = text(channel, "/format");
-    match format.is_empty() {
-        true => text(channel, "/type"),
-        false => format,
+    if format.is_empty() {
+        text(channel, "/type")
+    } else {
+        format
     }
 }
 

@@ -45,8 +45,9 @@ impl Run for AssertCommand {
         };
         let waiting = Stopwatch::begin();
         loop {
-            let events = server.get(["everpost", "events"]).query(&filter);
-            let events = events
+            let events = server
+                .get(["everpost", "events"])
+                .query(&filter)
                 .query(json!({ "limit": wanted.count }))
                 .send()
                 .await?;

@@ -50,13 +50,16 @@ impl BackupArgs {
         }
         let made = match unused_data_dir(&self.server, &config)? {
             Some(data_dir) => {
-                let into = self.place()?.or_else(|| config.backup_dir.clone());
-                let into = into.context("name a directory or a bucket, or set backup.dir")?;
+                let into = self
+                    .place()?
+                    .or_else(|| config.backup_dir.clone())
+                    .context("name a directory or a bucket, or set backup.dir")?;
                 let made = match &into {
                     BackupPlace::Directory(dir) => self.make(&data_dir, dir, &config)?,
                     BackupPlace::Bucket(at) => {
-                        let bucket = boot::outbound(&config, &Clock::system())?.backup_bucket(at);
-                        let bucket = bucket.map_err(|problem| anyhow!("{into}: {problem}"))?;
+                        let bucket = boot::outbound(&config, &Clock::system())?
+                            .backup_bucket(at)
+                            .map_err(|problem| anyhow!("{into}: {problem}"))?;
                         let stage = Stage::begin(&data_dir)?;
                         let local = self.make(&data_dir, stage.path(), &config)?;
                         upload(&bucket, &local).await?
@@ -148,10 +151,12 @@ fn show(progress: &mut Progress, copied: u64, pages: u64, uploaded: u64) {
     if pages == 0 {
         return; // it does not know yet how many there are
     }
-    let more = match copied > 0 && copied == pages {
-        true if uploaded > 0 => format!(" of {pages} pages copied; {} uploaded", bytes(uploaded)),
-        true => format!(" of {pages} pages copied; verifying them"),
-        false => format!(" of {pages} pages copied"),
+    let more = if copied != pages {
+        format!(" of {pages} pages copied")
+    } else if uploaded > 0 {
+        format!(" of {pages} pages copied; {} uploaded", bytes(uploaded))
+    } else {
+        format!(" of {pages} pages copied; verifying them")
     };
     progress.set(copied, &more);
 }

@@ -154,14 +154,13 @@ impl BenchArgs {
     async fn measure(self) -> anyhow::Result<()> {
         let plan = self.plan();
         let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
-        let (instance, flush) = match self.server.names_url() {
-            true => (None, None),
-            false => {
-                let flush = disk::flush_time(&folder);
-                let flush =
-                    flush.with_context(|| format!("{} cannot be written to", folder.display()))?;
-                (Some(Instance::start(&folder).await?), Some(flush))
-            }
+        let (instance, flush) = if self.server.names_url() {
+            (None, None)
+        } else {
+            let flush = disk::flush_time(&folder);
+            let flush =
+                flush.with_context(|| format!("{} cannot be written to", folder.display()))?;
+            (Some(Instance::start(&folder).await?), Some(flush))
         };
         let access = match &instance {
             Some(instance) => own_access(instance)?,
@@ -210,8 +209,9 @@ impl BenchArgs {
             .context("the topic cannot be created")?;
         let target = target(server, topic).await?;
         let records = Arc::new(Records::new(plan.fan_out));
-        let receiver = Receiver::bind(self.receiver, plan, &records).await;
-        let receiver = receiver.with_context(|| format!("cannot listen on {}", self.receiver))?;
+        let receiver = Receiver::bind(self.receiver, plan, &records)
+            .await
+            .with_context(|| format!("cannot listen on {}", self.receiver))?;
         for number in 0..plan.fan_out {
             let url = format!("http://{}/{number}", receiver.address);
             subscribe(server, topic, number, &url, plan.events_per_delivery).await?;
@@ -231,8 +231,8 @@ impl BenchArgs {
 }
 
 fn own_access(instance: &Instance) -> anyhow::Result<ServerAccess> {
-    let token = management_token::read(instance.data_dir());
-    let token = token.context("cannot read the management token")?;
+    let token =
+        management_token::read(instance.data_dir()).context("cannot read the management token")?;
     ServerAccess::of_own(instance.url()?.as_str(), token)
 }
 

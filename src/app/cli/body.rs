@@ -15,9 +15,10 @@ const EVENT_BYTES_MAX: usize = 16 * PUBLISH_BYTES_MAX;
 /// Reads a JSON object.
 pub(super) fn read(path: &Path) -> anyhow::Result<Value> {
     let value: Value = serde_json::from_str(raw(path, MANAGEMENT_BYTES_MAX)?.get())?;
-    match value.is_object() {
-        true => Ok(value),
-        false => bail!("{} is not a JSON object", path.display()),
+    if value.is_object() {
+        Ok(value)
+    } else {
+        bail!("{} is not a JSON object", path.display())
     }
 }
 

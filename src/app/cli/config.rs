@@ -94,9 +94,10 @@ impl ConfigArgs {
             ConfigCommand::Check { flags } => {
                 let raw = RawConfig::of_process(flags);
                 Config::resolve(&raw)?;
-                let file = match raw.file_was_read() {
-                    true => format!("{} was read", raw.file().display()),
-                    false => format!("there is no file {}", raw.file().display()),
+                let file = if raw.file_was_read() {
+                    format!("{} was read", raw.file().display())
+                } else {
+                    format!("there is no file {}", raw.file().display())
                 };
                 format!("the configuration is valid; {file}\n")
             }

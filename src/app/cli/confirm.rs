@@ -21,9 +21,10 @@ pub(super) struct Deletion {
 impl Deletion {
     /// Asks whether it is meant, unless that was said. `what` is what is deleted, in a sentence.
     pub(super) fn ask(self, what: &str) -> anyhow::Result<()> {
-        match self.yes {
-            true => Ok(()),
-            false => confirm(what, "nothing was deleted"),
+        if self.yes {
+            Ok(())
+        } else {
+            confirm(what, "nothing was deleted")
         }
     }
 }

@@ -136,18 +136,24 @@ pub(super) fn lines(webhook: &Value) -> Vec<(&'static str, String)> {
         "ClientCredentials" => format!("token of {}, as {}", of("tokenUrl"), of("clientId")),
         other => other.to_owned(),
     };
-    let present = |name: &str, text: &str| match webhook[name].is_null() {
-        true => String::new(),
-        false => text.to_owned(),
-    };
-    let signing = webhook["signingSecrets"].as_array().into_iter().flatten();
-    let signing = signing.map(|secret| {
-        let fingerprint = secret["fingerprint"].as_str().unwrap_or_default();
-        match secret["expiresAt"].as_str() {
-            Some(until) => format!("{fingerprint} until {until}"),
-            None => fingerprint.to_owned(),
+    let present = |name: &str, text: &str| {
+        if webhook[name].is_null() {
+            String::new()
+        } else {
+            text.to_owned()
         }
-    });
+    };
+    let signing = webhook["signingSecrets"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|secret| {
+            let fingerprint = secret["fingerprint"].as_str().unwrap_or_default();
+            match secret["expiresAt"].as_str() {
+                Some(until) => format!("{fingerprint} until {until}"),
+                None => fingerprint.to_owned(),
+            }
+        });
     vec![
         ("authentication", shown),
         (

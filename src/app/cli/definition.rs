@@ -290,12 +290,18 @@ impl DefinitionArgs {
             json!({ "name": name, "type": "Static", "properties": properties })
         };
         let dynamic = |(name, path): &(String, String)| json!({ "name": name, "type": "Dynamic", "properties": { "sourceField": path } });
-        let plain = self.headers.iter();
-        let plain = plain.map(|(name, value)| fixed(name, value, false));
-        let secret = self.secret_headers.iter();
-        let secret = secret.map(|(name, value)| fixed(name, value, true));
-        let in_files = self.secret_header_files.iter();
-        let in_files = in_files.map(|(name, value)| fixed(name, value.reveal(), true));
+        let plain = self
+            .headers
+            .iter()
+            .map(|(name, value)| fixed(name, value, false));
+        let secret = self
+            .secret_headers
+            .iter()
+            .map(|(name, value)| fixed(name, value, true));
+        let in_files = self
+            .secret_header_files
+            .iter()
+            .map(|(name, value)| fixed(name, value.reveal(), true));
         let dynamic = self.dynamic_headers.iter().map(dynamic);
         plain.chain(secret).chain(in_files).chain(dynamic).collect()
     }

@@ -147,8 +147,8 @@ fn temporary() -> anyhow::Result<TempDir> {
 
 /// The files of a data directory that no process has open.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    for file in fs::read_dir(from)? {
-        let file = file?;
+    for entry in fs::read_dir(from)? {
+        let file = entry?;
         if file.file_type()?.is_file() {
             fs::copy(file.path(), to.join(file.file_name()))?;
         }

@@ -27,8 +27,11 @@ pub(super) struct DoctorArgs {}
 impl Run for DoctorArgs {
     async fn run(self, server: &Server) -> anyhow::Result<()> {
         let (status, answer) = server.probe("readyz", DEADLINE).await?;
-        let counts = server.get(["everpost", "counts"]);
-        let counts = counts.query(json!({ "verify": true })).send().await?;
+        let counts = server
+            .get(["everpost", "counts"])
+            .query(json!({ "verify": true }))
+            .send()
+            .await?;
         server.show(&counts, COUNTS)?;
         if !status.is_success() {
             bail!("/readyz answers {status}{}", reasons(&answer));

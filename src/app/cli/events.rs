@@ -61,8 +61,11 @@ impl Run for EventsCommand {
                 server.get(events).at(key).show_as(view).await
             }
             Self::Send { key, subscription } => {
-                let request = server.post(events).at(key).at("send");
-                let request = request.json(&json!({ "subscription": subscription }));
+                let request = server
+                    .post(events)
+                    .at(key)
+                    .at("send")
+                    .json(&json!({ "subscription": subscription }));
                 let sent = |sent: &Value, _| {
                     let delivery = text(sent, "/deliveryId");
                     format!("delivery {delivery} sends event {key} to {subscription}\n")

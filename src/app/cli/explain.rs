@@ -81,9 +81,10 @@ fn explanations(answer: &Value, screen: Screen) -> String {
 
 fn explanation(each: &Value, screen: Screen) -> String {
     let (topic, subscription) = (text(each, "/topic"), text(each, "/eventSubscription"));
-    let verdict = match each["matched"] == true {
-        true => "matches".to_owned(),
-        false => format!("does not match: {}", text(each, "/reason/message")),
+    let verdict = if each["matched"] == true {
+        "matches".to_owned()
+    } else {
+        format!("does not match: {}", text(each, "/reason/message"))
     };
     let mut shown = format!("{subscription} (topic {topic}): {verdict}\n");
     let clauses = items(each, "/clauses");
@@ -115,9 +116,12 @@ const CLAUSES: &[Field] = &[
     ("EXPECTED", Text("/wanted")),
     (
         "FOUND",
-        Of(|clause| match clause["saw"].is_null() {
-            true => "missing".to_owned(),
-            false => text(clause, "/saw"),
+        Of(|clause| {
+            if clause["saw"].is_null() {
+                "missing".to_owned()
+            } else {
+                text(clause, "/saw")
+            }
         }),
     ),
     ("REMARK", Text("/remark")),

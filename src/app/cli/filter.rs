@@ -99,8 +99,8 @@ pub(super) fn name_and_value(text: &str) -> Result<(String, String), String> {
 
 /// Names with their values, as JSON.
 pub(super) fn object(pairs: &[(String, String)]) -> Value {
-    let pairs = pairs.iter();
     pairs
+        .iter()
         .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
         .collect()
 }

@@ -27,9 +27,10 @@ impl HealthcheckArgs {
         let server = Server::new(self.server.find()?, Output::default())?;
         let path = if self.live { "healthz" } else { "readyz" };
         let (status, answer) = server.probe(path, DEADLINE).await?;
-        match status.is_success() {
-            true => Ok(print("ok\n")?),
-            false => bail!("/{path} answers {status}{}", reasons(&answer)),
+        if status.is_success() {
+            Ok(print("ok\n")?)
+        } else {
+            bail!("/{path} answers {status}{}", reasons(&answer))
         }
     }
 }

@@ -145,9 +145,10 @@ fn details(inspector: &Value, _: Screen) -> String {
     let of = |pointer| text(inspector, pointer);
     lines.add("name", of("/name"));
     lines.add("url", of("/url"));
-    let each = match inspector["perEvent"] == true {
-        true => ", counted for each event",
-        false => "",
+    let each = if inspector["perEvent"] == true {
+        ", counted for each event"
+    } else {
+        ""
     };
     lines.add("answers", format!("{}{each}", of("/answers")));
     lines.add("answered so far", of("/deliveriesAnswered"));

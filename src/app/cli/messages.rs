@@ -158,8 +158,9 @@ impl Send {
 /// A number or a truth value, or else the text.
 fn typed(text: &str) -> Value {
     let value: Option<Value> = serde_json::from_str(text).ok();
-    let value = value.filter(|value| value.is_number() || value.is_boolean());
-    value.unwrap_or_else(|| text.into())
+    value
+        .filter(|value| value.is_number() || value.is_boolean())
+        .unwrap_or_else(|| text.into())
 }
 
 /// A list of messages, or of dead letters.
@@ -169,9 +170,10 @@ struct Messages {
 
 impl View for Messages {
     fn text(self, page: &Value, screen: Screen) -> String {
-        let (none, columns) = match self.are_dead {
-            true => ("no dead letters", DEAD_LETTERS),
-            false => ("no messages", MESSAGES),
+        let (none, columns) = if self.are_dead {
+            ("no dead letters", DEAD_LETTERS)
+        } else {
+            ("no messages", MESSAGES)
         };
         List { none, columns }.text(page, screen)
     }

@@ -312,9 +312,10 @@ fn failure(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(INCOMPLETE);
     }
     let is_wrong_key = matches!(error.downcast_ref(), Some(StoreError::MasterKey(_)));
-    match error.is::<ConfigFaults>() || error.is::<Misuse>() || is_wrong_key {
-        true => ExitCode::from(MISUSED),
-        false => ExitCode::from(FAILED),
+    if error.is::<ConfigFaults>() || error.is::<Misuse>() || is_wrong_key {
+        ExitCode::from(MISUSED)
+    } else {
+        ExitCode::from(FAILED)
     }
 }
 

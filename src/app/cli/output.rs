@@ -44,9 +44,10 @@ impl Output {
 
     /// Prints `value` itself, or what `view` makes of it.
     pub(super) fn show(self, value: &Value, view: impl View) -> io::Result<()> {
-        match self.json {
-            true => print_exactly(&json_for_stdout(format!("{value:#}\n"))),
-            false => print(&view.text(value, Screen::of_stdout())),
+        if self.json {
+            print_exactly(&json_for_stdout(format!("{value:#}\n")))
+        } else {
+            print(&view.text(value, Screen::of_stdout()))
         }
     }
 }
@@ -67,9 +68,10 @@ impl Screen {
         for part in parts {
             let end = part.find(|c: char| !(c.is_ascii_digit() || c == ';'));
             let is_color = end.is_some_and(|end| part[end..].starts_with('m'));
-            match self.is_colored && is_color {
-                true => shown.push_str(COLOR),
-                false => shown.push_str(&printable(COLOR)),
+            if self.is_colored && is_color {
+                shown.push_str(COLOR);
+            } else {
+                shown.push_str(&printable(COLOR));
             }
             shown.push_str(&lines(part));
         }
@@ -92,9 +94,10 @@ pub(super) fn print(text: &str) -> io::Result<()> {
 
 /// Writes what a file would hold to standard output: as it is, unless it is for people to read.
 pub(super) fn print_file(text: &str) -> io::Result<()> {
-    match Term::stdout().is_term() {
-        true => print(text),
-        false => print_exactly(text),
+    if Term::stdout().is_term() {
+        print(text)
+    } else {
+        print_exactly(text)
     }
 }
 
@@ -107,9 +110,10 @@ pub(super) fn print_exactly(text: &str) -> io::Result<()> {
 
 /// JSON to be printed. For a terminal, what would steer it is escaped as JSON has it; programs get it as it is.
 pub(super) fn json_for_stdout(json: String) -> String {
-    match Term::stdout().is_term() {
-        true => visible_json(&json),
-        false => json,
+    if Term::stdout().is_term() {
+        visible_json(&json)
+    } else {
+        json
     }
 }
 

@@ -140,10 +140,11 @@ impl PullArgs {
                 return Ok(());
             }
             for each in &received {
-                match as_json {
-                    true => print_exactly(&json_for_stdout(format!("{}\n", each.line))),
-                    false => print(&paragraph(each, &date_time_ms(Clock::system().now()))),
-                }?;
+                if as_json {
+                    print_exactly(&json_for_stdout(format!("{}\n", each.line)))?;
+                } else {
+                    print(&paragraph(each, &date_time_ms(Clock::system().now())))?;
+                }
             }
             if let Some((operation, done)) = self.then.operation() {
                 let delay = self.release_delay.as_deref();
@@ -173,8 +174,9 @@ impl Source<'_> {
     }
 
     async fn receive(&self, most: u64, wait_s: u64) -> anyhow::Result<Vec<Received>> {
-        let request = self.request("receive");
-        let request = request.query(json!({ "maxEvents": most, "maxWaitTime": wait_s }));
+        let request = self
+            .request("receive")
+            .query(json!({ "maxEvents": most, "maxWaitTime": wait_s }));
         let answer = request.body("application/json", "").text().await?;
         let answer: Answer = serde_json::from_str(&answer).context("no events came back")?;
         let received = answer.value.into_iter().map(|line| {
@@ -195,8 +197,9 @@ impl Source<'_> {
             return Ok(());
         }
         let tokens: Vec<String> = received.iter().map(Received::token).collect();
-        let request = self.request(operation);
-        let request = request.query(json!({ "releaseDelayInSeconds": delay }));
+        let request = self
+            .request(operation)
+            .query(json!({ "releaseDelayInSeconds": delay }));
         let answer = request
             .json(&json!({ "lockTokens": tokens }))
             .send()

@@ -269,9 +269,10 @@ pub(super) fn time_to_live(queue: &Value) -> String {
 /// How long it may be idle.
 fn deleted_when_idle(queue: &Value) -> String {
     let limit = text(queue, "/properties/autoDeleteOnIdle");
-    match limit.is_empty() {
-        true => limit,
-        false => format!("after {limit}"),
+    if limit.is_empty() {
+        limit
+    } else {
+        format!("after {limit}")
     }
 }
 
@@ -287,9 +288,10 @@ fn size(queue: &Value) -> String {
 
 fn duplicates(queue: &Value) -> String {
     let window = text(queue, "/properties/duplicateDetectionHistoryTimeWindow");
-    match queue["properties"]["requiresDuplicateDetection"] == true {
-        true => format!("dropped within {window}"),
-        false => String::new(),
+    if queue["properties"]["requiresDuplicateDetection"] == true {
+        format!("dropped within {window}")
+    } else {
+        String::new()
     }
 }
 

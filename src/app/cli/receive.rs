@@ -93,19 +93,21 @@ impl ReceiveArgs {
         })
         .await
         .with_context(|| format!("cannot listen on {}", self.listen))?;
-        let form = match self.json {
-            true => Form {
+        let form = if self.json {
+            Form {
                 of: |request| json_for_stdout(json_line(request)),
                 print: print_exactly,
-            },
-            false => Form {
+            }
+        } else {
+            Form {
                 of: paragraph,
                 print,
-            },
+            }
         };
-        match self.json {
-            true => note(&format!("listening on {}", receiver.url())),
-            false => print(&format!("listening on {}\n", receiver.url()))?,
+        if self.json {
+            note(&format!("listening on {}", receiver.url()));
+        } else {
+            print(&format!("listening on {}\n", receiver.url()))?;
         }
         tokio::select! {
             printed = print_all(&receiver, form) => printed?,
@@ -146,8 +148,8 @@ fn forms(
         // An object, so that it fits between lines of JSON too.
         missed => format!("{{\"requestsNotShown\":{missed}}}\n"),
     };
-    let requests = requests.iter().map(|request| form(request));
-    missed + &requests.collect::<String>()
+    let shown = requests.iter().map(|request| form(request));
+    missed + &shown.collect::<String>()
 }
 
 /// A request for people.

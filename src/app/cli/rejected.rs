@@ -78,9 +78,10 @@ pub(super) fn body(request: &Value) -> String {
         (None, None) => return String::new(),
     };
     let lines = body.lines().map(|line| format!("  {}\n", printable(line)));
-    let rest = match request["truncated"] == true {
-        true => "  … the rest was not kept\n",
-        false => "",
+    let rest = if request["truncated"] == true {
+        "  … the rest was not kept\n"
+    } else {
+        ""
     };
     format!("{name}\n{}{rest}", lines.collect::<String>())
 }

@@ -158,8 +158,9 @@ pub(super) async fn begin(
         body["eventsPerSecond"] = rate.into();
     }
     let preview = server.post(PATH).at("preview").json(&body).send().await?;
-    let total = preview["total"].as_u64();
-    let total = total.context("the server does not count")?;
+    let total = preview["total"]
+        .as_u64()
+        .context("the server does not count")?;
     if total == 0 {
         return server.show(&preview, |_: &_, _| "nothing to resubmit\n".to_owned());
     }
@@ -169,11 +170,13 @@ pub(super) async fn begin(
         confirm(&question, "nothing was sent")?;
     }
     let job = server.post(PATH).json(&body).send().await?;
-    let id = job["id"].as_i64();
-    let id = id.context("the server starts no replay job")?;
-    let job = match how.detach {
-        true => job,
-        false => follow(server, id).await?,
+    let id = job["id"]
+        .as_i64()
+        .context("the server starts no replay job")?;
+    let job = if how.detach {
+        job
+    } else {
+        follow(server, id).await?
     };
     server.show(&job, details)
 }
@@ -225,8 +228,7 @@ const JOBS: List = List {
 
 /// `Subscription`, `Topic orders`, `Url https://…`.
 fn destination(job: &Value) -> String {
-    let words = ["/target/kind", "/target/topic", "/target/url"];
-    let words = words.map(|pointer| text(job, pointer));
+    let words = ["/target/kind", "/target/topic", "/target/url"].map(|pointer| text(job, pointer));
     words.join(" ").trim_end().to_owned()
 }
 

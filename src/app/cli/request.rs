@@ -87,8 +87,9 @@ impl Server {
             .over_tls
             .authority
             .as_deref()
-            .map(Certificate::from_pem);
-        let authority = authority.transpose().context("the development authority")?;
+            .map(Certificate::from_pem)
+            .transpose()
+            .context("the development authority")?;
         // Looking for the system's certificates fails where there are none, as in an empty container.
         let builder = match access.url.scheme() {
             "https" => builder.tls_certs_merge(authority),
@@ -156,10 +157,16 @@ impl Server {
 
     /// Returns the time of the server's clock, rounded down to the second, or of ours if the answer has no `Date`.
     pub(super) async fn time(&self) -> anyhow::Result<Timestamp> {
-        let answer = self.http.get(self.get(["healthz"]).url).send().await;
-        let answer = answer.map_err(|error| self.unreachable(&error))?;
-        let date = answer.headers().get(DATE);
-        let date = date.and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+        let answer = self
+            .http
+            .get(self.get(["healthz"]).url)
+            .send()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        let date = answer
+            .headers()
+            .get(DATE)
+            .and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
         Ok(date.map_or_else(|| Clock::system().now(), Timestamp::from_system))
     }
 
@@ -268,8 +275,7 @@ impl Request<'_> {
         if server.output.is_json() {
             return Ok(print_exactly(&json_for_stdout(format!("{answer}\n")))?);
         }
-        let answer = serde_json::from_str(&answer);
-        let answer = answer.with_context(|| no_json(server))?;
+        let answer = serde_json::from_str(&answer).with_context(|| no_json(server))?;
         Ok(print(&view(&answer, Screen::of_stdout()))?)
     }
 
@@ -436,11 +442,12 @@ fn innermost(error: &reqwest::Error) -> String {
 /// number to report, as Azure's do, which is left out: whoever sits at a terminal would report to himself.
 fn error_text(status: StatusCode, answer: &[u8]) -> String {
     let body: Value = serde_json::from_slice(answer).unwrap_or_default();
-    let details = items(&body, "/error/details").iter();
-    let details = details.map(|detail| text(detail, "/message"));
+    let details = items(&body, "/error/details")
+        .iter()
+        .map(|detail| text(detail, "/message"));
     let mut parts: Vec<String> = Vec::new();
-    for part in std::iter::once(text(&body, "/error/message")).chain(details) {
-        let part = part
+    for message in std::iter::once(text(&body, "/error/message")).chain(details) {
+        let part = message
             .split(" Report '")
             .next()
             .unwrap_or_default()
@@ -451,12 +458,14 @@ fn error_text(status: StatusCode, answer: &[u8]) -> String {
     }
     // Service Bus' REST API answers in XML.
     let answer = String::from_utf8_lossy(answer);
-    let detail = answer.split_once("<Detail>");
-    let detail = detail.and_then(|(_, rest)| rest.split_once("</Detail>"));
+    let detail = answer
+        .split_once("<Detail>")
+        .and_then(|(_, rest)| rest.split_once("</Detail>"));
     parts.extend(detail.map(|(detail, _)| printable(detail)));
-    match parts.is_empty() {
-        true => format!("the server answers {status}"),
-        false => format!("{} ({})", parts.join("; "), status.as_u16()),
+    if parts.is_empty() {
+        format!("the server answers {status}")
+    } else {
+        format!("{} ({})", parts.join("; "), status.as_u16())
     }
 }
 
@@ -482,8 +491,9 @@ pub(super) mod tests {
 
     /// A server with these routes.
     pub(in crate::app::cli) async fn serving(router: Router) -> Server {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-        let listener = listener.expect("a port");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         tokio::spawn(async { axum::serve(listener, router).await });
         let mut server = server(&url);
@@ -554,8 +564,9 @@ pub(super) mod tests {
     async fn keys_are_rejected_in_other_words_than_tokens() {
         let receiver = Receiver::bind(ReceiverOptions::scripted(
             "200 401 413".parse().expect("valid"),
-        ));
-        let receiver = receiver.await.expect("a port");
+        ))
+        .await
+        .expect("a port");
         let server = server(&receiver.url());
         let mut found = Vec::new();
         for _ in 0..3 {
@@ -579,8 +590,11 @@ pub(super) mod tests {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         drop(listener);
         let server = server(&url);
-        let error = server.probe("readyz", CONNECT_DEADLINE).await;
-        let error = error.expect_err("nobody there").to_string();
+        let error = server
+            .probe("readyz", CONNECT_DEADLINE)
+            .await
+            .expect_err("nobody there")
+            .to_string();
         let expected = format!("no server answers at {url}/ (named by --url): start it");
         assert!(error.starts_with(&expected), "{error}");
         let error = server.get(["topics"]).send().await.expect_err("no token");

@@ -59,16 +59,13 @@ impl RestoreArgs {
         {
             note(&missing);
         }
-        Ok(print(&match self.dry_run {
-            true => format!(
-                "the backup is sound; nothing was restored to {}\n",
-                new_dir.display()
-            ),
-            false => format!(
-                "start with: everpost serve --data-dir {}\n",
-                new_dir.display()
-            ),
-        })?)
+        let dir = new_dir.display();
+        let result = if self.dry_run {
+            format!("the backup is sound; nothing was restored to {dir}\n")
+        } else {
+            format!("start with: everpost serve --data-dir {dir}\n")
+        };
+        Ok(print(&result)?)
     }
 
     fn reject_several(&self) -> Result<(), Misuse> {
@@ -103,8 +100,8 @@ enum Source {
 
 impl Source {
     async fn open(backup: &str, config: &Config) -> anyhow::Result<(Self, Manifest)> {
-        let place = BackupPlace::parse(backup);
-        let place = place.map_err(|problem| anyhow!(Misuse(format!("BACKUP: {problem}"))))?;
+        let place = BackupPlace::parse(backup)
+            .map_err(|problem| anyhow!(Misuse(format!("BACKUP: {problem}"))))?;
         let at = match place {
             BackupPlace::Directory(dir) => {
                 let manifest = read(&dir)?;
@@ -114,8 +111,9 @@ impl Source {
         };
         let (place, name) = at.split_last();
         let said = |problem: String| anyhow!("{at}: {problem}");
-        let bucket = boot::outbound(config, &Clock::system())?.backup_bucket(&place);
-        let bucket = bucket.map_err(said)?;
+        let bucket = boot::outbound(config, &Clock::system())?
+            .backup_bucket(&place)
+            .map_err(said)?;
         let text = bucket.manifest(name).await.map_err(said)?;
         let manifest = parse(&text).map_err(said)?;
         Ok((Self::Bucket(bucket, name.to_owned()), manifest))

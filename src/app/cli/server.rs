@@ -173,26 +173,29 @@ const SERVICE_DATA_DIR: &str = "/var/lib/everpost";
 
 /// Where else there is a server, if there is one.
 fn or_the_service(data_dir: &Path, service: &Path) -> String {
-    match data_dir != service && service.is_dir() {
-        true => format!(
+    if data_dir != service && service.is_dir() {
+        format!(
             "; for the service of this machine, --data-dir {}",
             service.display()
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     }
 }
 
 /// `./everpost-data` rather than `everpost-data`, so that it reads as a directory.
 fn here(data_dir: &Path) -> String {
-    match data_dir.is_absolute() || data_dir.starts_with(".") {
-        true => data_dir.display().to_string(),
-        false => Path::new(".").join(data_dir).display().to_string(),
+    if data_dir.is_absolute() || data_dir.starts_with(".") {
+        data_dir.display().to_string()
+    } else {
+        Path::new(".").join(data_dir).display().to_string()
     }
 }
 
 fn parse_url(text: &str) -> anyhow::Result<Url> {
-    let url = Url::parse(text).ok();
-    let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let url = Url::parse(text)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     url.with_context(|| {
         format!("{text:?} is not the URL of a server; write it like http://127.0.0.1:8080")
     })
@@ -200,21 +203,23 @@ fn parse_url(text: &str) -> anyhow::Result<Url> {
 
 /// The data directory, for commands that change it without a server.
 pub(super) fn existing_data_dir(config: &Config) -> anyhow::Result<&Path> {
-    match config.data_dir.is_dir() {
-        true => Ok(&config.data_dir),
-        false => bail!(
+    if config.data_dir.is_dir() {
+        Ok(&config.data_dir)
+    } else {
+        bail!(
             "no data directory {}: name it with --data-dir",
             config.data_dir.display()
-        ),
+        )
     }
 }
 
 /// Rejects a directory in which there is something already, for commands that fill a new one, but for what such a
 /// command has left that did not end.
 pub(super) fn reject_used(dir: &Path) -> anyhow::Result<()> {
-    match can_be_filled(dir) {
-        true => Ok(()),
-        false => bail!("{} is not empty: name a new directory", dir.display()),
+    if can_be_filled(dir) {
+        Ok(())
+    } else {
+        bail!("{} is not empty: name a new directory", dir.display())
     }
 }
 

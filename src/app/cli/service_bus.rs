@@ -228,8 +228,10 @@ impl Run for RulesCommand {
         match self {
             Self::List(of) => server.get(of.path()).show(RULES).await,
             Self::Create(create) => {
-                let request = server.put(create.of.path()).at(&create.rule);
-                let request = request.json(&create.body());
+                let request = server
+                    .put(create.of.path())
+                    .at(&create.rule)
+                    .json(&create.body());
                 request.save(&format!("rule {}", create.rule), RULE).await?;
                 Ok(())
             }
@@ -269,8 +271,10 @@ impl CreateRule {
             properties.insert("sqlFilter".to_owned(), json!({ "sqlExpression": sql }));
         }
         if self.label.is_some() || !self.equal.is_empty() {
-            let equal = self.equal.iter();
-            let equal = equal.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+            let equal = self
+                .equal
+                .iter()
+                .map(|(name, value)| (name.clone(), Value::from(value.as_str())));
             let equal: Map<String, Value> = equal.collect();
             let mut filter = json!({ "properties": equal });
             if let Some(label) = &self.label {

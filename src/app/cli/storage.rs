@@ -69,9 +69,10 @@ fn oldest(report: &Value) -> String {
 }
 
 fn would_go(report: &Value) -> String {
-    let at_least = match report["wouldGoNow"]["isPartial"] == true {
-        true => "at least ",
-        false => "",
+    let at_least = if report["wouldGoNow"]["isPartial"] == true {
+        "at least "
+    } else {
+        ""
     };
     format!("{at_least}{}", counts(report, "/wouldGoNow"))
 }

@@ -164,14 +164,14 @@ impl Table {
     }
 
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells = cells.into_iter().map(|cell| {
+        let colored = cells.into_iter().map(|cell| {
             let text = TableCell::new(printable(&cell));
             match tone(&cell) {
                 Some(color) => text.fg(color),
                 None => text,
             }
         });
-        self.0.add_row(one_line(cells.collect()));
+        self.0.add_row(one_line(colored.collect()));
     }
 
     pub(super) fn text(mut self, screen: Screen) -> String {
@@ -182,10 +182,11 @@ impl Table {
                 .set_width(width),
             None => &mut self.0,
         };
-        match screen.is_colored {
-            true => self.0.enforce_styling(),
-            false => self.0.force_no_tty(),
-        };
+        if screen.is_colored {
+            self.0.enforce_styling();
+        } else {
+            self.0.force_no_tty();
+        }
         self.0.trim_fmt() + "\n"
     }
 }

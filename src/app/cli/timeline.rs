@@ -43,9 +43,12 @@ pub(super) fn timeline(delivery: &Value, now: Timestamp, screen: Screen) -> Stri
     if let Some(at) = expires_at {
         lines.push_str(&format!("  expires: {}\n", ahead(at)));
     } else if let Some(at) = moment(delivery, "/nextAttemptAt") {
-        let next = held(delivery, now).unwrap_or_else(|| match at > now {
-            true => ahead(at),
-            false => format!("overdue since {} UTC", date_time(at)),
+        let next = held(delivery, now).unwrap_or_else(|| {
+            if at > now {
+                ahead(at)
+            } else {
+                format!("overdue since {} UTC", date_time(at))
+            }
         });
         lines.push_str(&format!("  next attempt: {next}\n"));
     }

@@ -181,9 +181,10 @@ const TOPICS: List = List {
 fn list(topics: &Value, screen: Screen) -> String {
     let list = TOPICS.text(topics, screen);
     let all = items(topics, "/value");
-    match !all.is_empty() && all.iter().all(is_built_in) {
-        true => format!("{}\n{list}", TOPICS.none),
-        false => list,
+    if !all.is_empty() && all.iter().all(is_built_in) {
+        format!("{}\n{list}", TOPICS.none)
+    } else {
+        list
     }
 }
 
@@ -192,9 +193,10 @@ fn is_built_in(topic: &Value) -> bool {
 }
 
 fn publish_to(topic: &Value) -> String {
-    match is_built_in(topic) {
-        true => "(built in: can only be subscribed to)".to_owned(),
-        false => text(topic, "/properties/endpoint"),
+    if is_built_in(topic) {
+        "(built in: can only be subscribed to)".to_owned()
+    } else {
+        text(topic, "/properties/endpoint")
     }
 }
 
@@ -228,8 +230,11 @@ fn keys_rejected(topic: &Value) -> String {
 }
 
 pub(super) fn tags(resource: &Value) -> String {
-    let tags = resource["tags"].as_object().into_iter().flatten();
-    let tags = tags.map(|(name, value)| format!("{name}={}", text(value, "")));
+    let tags = resource["tags"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| format!("{name}={}", text(value, "")));
     tags.collect::<Vec<_>>().join(", ")
 }
 

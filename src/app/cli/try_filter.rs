@@ -35,12 +35,12 @@ pub(super) struct TryFilter {
 impl TryFilter {
     pub(super) async fn run(&self, server: &Server) -> anyhow::Result<()> {
         let topic = self.namespace.topic(&self.topic);
-        let filter = match (&self.file, topic.is_in_namespace()) {
+        let given = match (&self.file, topic.is_in_namespace()) {
             (Some(file), _) => Some(body::read(file)?),
             (None, true) => self.filter.changed_in_namespace(&Value::Null)?,
             (None, false) => self.filter.changed(&Value::Null),
         };
-        let filter = filter.unwrap_or_else(|| json!({}));
+        let filter = given.unwrap_or_else(|| json!({}));
         let body =
             json!({ "filter": filter, "last": self.last, "eventSubscription": self.compare });
         let request = server.post(topic.path()).at("tryFilter");

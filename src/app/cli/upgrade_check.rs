@@ -37,9 +37,10 @@ fn report(upgrade: Upgrade, free: u64) -> String {
         to,
         bytes: needed,
     } = upgrade;
-    let database = match from == to {
-        true => format!("schema {to}; no upgrade needed"),
-        false => format!("schema {from}; upgraded to {to}, with a copy of the old one in backups/"),
+    let database = if from == to {
+        format!("schema {to}; no upgrade needed")
+    } else {
+        format!("schema {from}; upgraded to {to}, with a copy of the old one in backups/")
     };
     let disk = match needed {
         0 => "enough free space".to_owned(),

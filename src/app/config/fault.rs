@@ -31,9 +31,10 @@ impl ConfigFault {
     /// About a setting that was given.
     pub(super) fn of_value(key: &Key, origin: &Origin, problem: &str) -> Self {
         let (variable, origin) = (key.variable(), origin.to_string());
-        let place = match origin.starts_with(&variable) {
-            true => format!("(set by {origin})"),
-            false => format!("({variable}, set by {origin})"),
+        let place = if origin.starts_with(&variable) {
+            format!("(set by {origin})")
+        } else {
+            format!("({variable}, set by {origin})")
         };
         Self::new(key.name, format!("{place} {problem}"))
     }
@@ -138,12 +139,13 @@ fn meant(name: &str) -> Vec<String> {
         .iter()
         .filter(|key| fewest.is_some() && others(key) == fewest);
     let found: Vec<String> = found.take(SUGGESTIONS_MAX).map(Key::variable).collect();
-    match found.is_empty() {
-        true => nearest(name, KEYS.iter().map(bare))
+    if found.is_empty() {
+        nearest(name, KEYS.iter().map(bare))
             .map(|near| format!("{VARIABLE_PREFIX}{near}"))
             .into_iter()
-            .collect(),
-        false => found,
+            .collect()
+    } else {
+        found
     }
 }
 

@@ -53,9 +53,10 @@ impl Key {
     /// Its flag without the dashes: `log-level`; for a secret, that of its file: `admin-password-file`.
     pub fn flag(&self) -> String {
         let flag = self.name.replace(['.', '_'], "-");
-        match self.secret {
-            true => format!("{flag}-file"),
-            false => flag,
+        if self.secret {
+            format!("{flag}-file")
+        } else {
+            flag
         }
     }
 

@@ -51,9 +51,12 @@ pub fn show(settings: &Settings, origins: bool) -> String {
     let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
     lines
         .iter()
-        .map(|(line, origin)| match origins {
-            true => format!("{line:width$}  # {origin}\n"),
-            false => format!("{line}\n"),
+        .map(|(line, origin)| {
+            if origins {
+                format!("{line:width$}  # {origin}\n")
+            } else {
+                format!("{line}\n")
+            }
         })
         .collect()
 }
@@ -88,14 +91,13 @@ pub fn sample() -> String {
 fn entry(key: &Key) -> String {
     let (name, variable, flag) = (key.name, key.variable(), key.flag());
     let doc = wrapped(key.doc);
-    match key.secret {
-        true => format!(
+    if key.secret {
+        format!(
             "\n{doc}# {variable}, {variable}_FILE,\n# --{flag}\n#{name} = \"\"\n#{name}_file = \"\"\n"
-        ),
-        false => {
-            let example = key.to_toml(&key.split(key.example));
-            format!("\n{doc}# {variable}, --{flag}\n#{name} = {example}\n")
-        }
+        )
+    } else {
+        let example = key.to_toml(&key.split(key.example));
+        format!("\n{doc}# {variable}, --{flag}\n#{name} = {example}\n")
     }
 }
 

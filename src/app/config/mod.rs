@@ -33,9 +33,10 @@ impl Config {
         };
         let config = read.config();
         read.check_pairs(&config);
-        match read.faults.is_empty() {
-            true => Ok(config),
-            false => Err(ConfigFaults(read.faults)),
+        if read.faults.is_empty() {
+            Ok(config)
+        } else {
+            Err(ConfigFaults(read.faults))
         }
     }
 }

@@ -209,13 +209,14 @@ impl RawConfig {
     fn add_file(&mut self, path: &Path, is_own: bool) {
         let entries = file::read(path).and_then(|entries| {
             let finds_itself = is_own && entries.iter().any(|entry| entry.name == "data_dir");
-            match finds_itself {
-                true => Err(
+            if finds_itself {
+                Err(
                     "sets data_dir, by which it was found itself; name the file with --config or \
                              leave the setting out"
                         .to_owned(),
-                ),
-                false => Ok(entries),
+                )
+            } else {
+                Ok(entries)
             }
         });
         match entries {
@@ -251,15 +252,14 @@ impl RawConfig {
     /// The first to set something wins: the origins come in the order of their precedence. With `is_file` the
     /// value is the path of a file that holds a secret.
     fn set(&mut self, key: &'static Key, is_file: bool, values: &[String], mut origin: Origin) {
-        let values = match is_file {
-            false => Ok(values.iter().flat_map(|value| key.split(value)).collect()),
-            true => {
-                let path = values.concat();
-                origin.place = format!("{} = {path}", origin.place);
-                let secrets = files::secrets(Path::new(&path));
-                let secrets = secrets.map(|secrets| vec![secrets.reveal().to_owned()]);
-                secrets.map_err(|problem| format!("names {path}, which {problem}"))
-            }
+        let values = if is_file {
+            let path = values.concat();
+            origin.place = format!("{} = {path}", origin.place);
+            let secrets =
+                files::secrets(Path::new(&path)).map(|secrets| vec![secrets.reveal().to_owned()]);
+            secrets.map_err(|problem| format!("names {path}, which {problem}"))
+        } else {
+            Ok(values.iter().flat_map(|value| key.split(value)).collect())
         };
         let values = match (values, self.settings.get(key.name)) {
             (Ok(values), None) => values,

@@ -24,9 +24,10 @@ type Parsed<T> = Result<T, String>;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 pub(super) fn path(text: &str) -> Parsed<PathBuf> {
-    match text.is_empty() {
-        true => Err("is empty; name a directory".to_owned()),
-        false => Ok(PathBuf::from(text)),
+    if text.is_empty() {
+        Err("is empty; name a directory".to_owned())
+    } else {
+        Ok(PathBuf::from(text))
     }
 }
 
@@ -38,17 +39,19 @@ pub(super) fn backup_place(text: &str) -> Parsed<BackupPlace> {
 
 /// The URL of a service.
 pub(super) fn endpoint(text: &str) -> Parsed<EndpointUrl> {
-    let url = EndpointUrl::parse(text).ok();
-    let url = url.filter(|url| url.reveal().query().is_none() && url.is_uri());
+    let url = EndpointUrl::parse(text)
+        .ok()
+        .filter(|url| url.reveal().query().is_none() && url.is_uri());
     url.ok_or_else(|| {
         format!("is {text:?}; write an http or https URL without ?, like https://s3.example.com")
     })
 }
 
 pub(super) fn file(text: &str) -> Parsed<PathBuf> {
-    match text.is_empty() {
-        true => Err("is empty; name a file".to_owned()),
-        false => Ok(PathBuf::from(text)),
+    if text.is_empty() {
+        Err("is empty; name a file".to_owned())
+    } else {
+        Ok(PathBuf::from(text))
     }
 }
 
@@ -81,38 +84,42 @@ pub(super) fn issuer(text: &str) -> Parsed<String> {
     let is_here = |url: &Url| url.host().as_ref().is_some_and(is_loopback);
     let is_safe = |url: &Url| url.scheme() == "https" || (url.scheme() == "http" && is_here(url));
     let is_plain = |url: &Url| url.query().is_none() && url.fragment().is_none();
-    match url.is_some_and(|url| url.has_host() && is_safe(&url) && is_plain(&url)) {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
+    if url.is_some_and(|url| url.has_host() && is_safe(&url) && is_plain(&url)) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
             "is {text:?}; write an https URL without ? and #, like https://login.example.com/realms/main (http only for a \
              provider on this machine)"
-        )),
+        ))
     }
 }
 
 /// A word of a protocol.
 pub(super) fn visible(text: &str) -> Parsed<String> {
     let is_valid = (1..=256).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic());
-    match is_valid {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
             "has {text:?}; write 1 to 256 visible ASCII characters, no spaces"
-        )),
+        ))
     }
 }
 
 /// A client secret. Its errors do not show it.
 pub(super) fn client_secret(text: &str) -> Parsed<Secret> {
-    match text.is_empty() || text.chars().any(char::is_control) {
-        false => Ok(Secret::new(text)),
-        true => Err("is empty, or holds control characters".to_owned()),
+    if text.is_empty() || text.chars().any(char::is_control) {
+        Err("is empty, or holds control characters".to_owned())
+    } else {
+        Ok(Secret::new(text))
     }
 }
 
 pub(super) fn group(text: &str) -> Parsed<String> {
-    match text.trim().is_empty() {
-        false => Ok(text.to_owned()),
-        true => Err("has an empty group; write its name, or * for everybody".to_owned()),
+    if text.trim().is_empty() {
+        Err("has an empty group; write its name, or * for everybody".to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }
 
@@ -148,12 +155,13 @@ pub(super) fn log_level(text: &str) -> Parsed<String> {
         Some((target, level)) => !target.is_empty() && is_level(level),
         None => is_level(directive.trim()),
     };
-    match text.split(',').all(is_directive) {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
+    if text.split(',').all(is_directive) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
             "is {text:?}; write one of {}, or levels of modules, such as \"info,everpost::broker=debug\"",
             LEVELS.join(", ")
-        )),
+        ))
     }
 }
 
@@ -176,22 +184,24 @@ pub(super) fn uuid(text: &str) -> Parsed<Uuid> {
 pub(super) fn resource_group(text: &str) -> Parsed<String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_().".contains(c);
     let is_valid = (1..=90).contains(&text.len()) && text.chars().all(is_allowed);
-    match is_valid && !text.ends_with('.') {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
+    if is_valid && !text.ends_with('.') {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
             "is {text:?}; write up to 90 letters, digits, hyphens, underscores, parentheses and periods, no period last"
-        )),
+        ))
     }
 }
 
 pub(super) fn host_name(text: &str) -> Parsed<String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let is_label = |label: &str| (1..=63).contains(&label.len()) && label.chars().all(is_allowed);
-    match text.len() <= 253 && text.split('.').all(is_label) {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
+    if text.len() <= 253 && text.split('.').all(is_label) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
             "is {text:?}, which is not a host name; write it like eventgrid.azure.net"
-        )),
+        ))
     }
 }
 
@@ -242,12 +252,13 @@ pub(super) fn mebibytes(text: &str) -> Parsed<u64> {
 
 /// A token that fits into a header. Its errors do not show it.
 pub(super) fn token(text: &str) -> Parsed<Secret> {
-    match text.len() >= 16 && text.chars().all(|c| c.is_ascii_graphic()) {
-        true => Ok(Secret::new(text)),
-        false => Err(
+    if text.len() >= 16 && text.chars().all(|c| c.is_ascii_graphic()) {
+        Ok(Secret::new(text))
+    } else {
+        Err(
             "is unfit; a token has at least 16 characters, all of them visible ASCII, no spaces"
                 .to_owned(),
-        ),
+        )
     }
 }
 
@@ -268,10 +279,11 @@ pub(super) fn password(text: &str) -> Parsed<Secret> {
 
 pub(super) fn user(text: &str) -> Parsed<String> {
     let is_valid = (1..=64).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-    match is_valid && text.trim() == text {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
+    if is_valid && text.trim() == text {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
             "is {text:?}; write 1 to 64 characters, no spaces around them"
-        )),
+        ))
     }
 }

@@ -25,9 +25,10 @@ pub(super) struct EventTurns {
 
 impl Turns {
     pub(super) fn new(per_event: bool) -> Self {
-        match per_event {
-            true => Self::PerEvent(EventTurns::default()),
-            false => Self::PerRequest(0),
+        if per_event {
+            Self::PerEvent(EventTurns::default())
+        } else {
+            Self::PerRequest(0)
         }
     }
 

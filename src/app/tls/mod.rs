@@ -71,9 +71,8 @@ impl Tls {
 
     fn of(certificate: CertifiedKey, files: Option<(Files, Changed)>) -> anyhow::Result<Self> {
         let certificate = Arc::new(Current(RwLock::new(Arc::new(certificate))));
-        let server = ServerConfig::builder_with_provider(Arc::new(default_provider()));
-        let server = server.with_safe_default_protocol_versions()?;
-        let mut server = server
+        let mut server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&certificate) as _);
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

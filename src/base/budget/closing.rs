@@ -97,8 +97,9 @@ impl BudgetState {
         if goes_first && is_one_leaving {
             return true;
         }
-        let stranger = self.stranger_to_go(asking);
-        let stranger = stranger.filter(|each| goes_first || each.own() > asking.own());
+        let stranger = self
+            .stranger_to_go(asking)
+            .filter(|each| goes_first || each.own() > asking.own());
         if let Some(stranger) = &stranger {
             going.ask_to_leave(stranger);
         }
@@ -123,11 +124,14 @@ impl BudgetState {
         first.reverse(); // `max_by_key` returns the last of those that are alike
         let others = first
             .into_iter()
-            .filter(|each| !std::ptr::eq(&**each, asking));
-        let others = others.filter(|each| match self.is_passing {
-            true => each.is_late() && each.taken() > 0,
-            false => each.is_strangers(),
-        });
+            .filter(|each| !std::ptr::eq(&**each, asking))
+            .filter(|each| {
+                if self.is_passing {
+                    each.is_late() && each.taken() > 0
+                } else {
+                    each.is_strangers()
+                }
+            });
         others.max_by_key(|each| each.taken_by_group())
     }
 
@@ -288,8 +292,7 @@ impl Largest {
             return None;
         }
         let of_strangers = asking.total.of_strangers.load(Ordering::Relaxed);
-        let most = of_strangers.max(asking.own());
-        let most = most.saturating_add(bytes);
+        let most = of_strangers.max(asking.own()).saturating_add(bytes);
         let has_more =
             |each: &Arc<AccountState>| asking.is_little_beside(most, each.taken_for_key());
         let with_key = find(self.with_key.as_ref()).filter(has_more);
@@ -323,11 +326,12 @@ impl AccountState {
         let little = LITTLE_BYTES.min(self.total.bytes_max / LITTLE_PART);
         let is_little = self.own().saturating_add(bytes) <= little;
         let is_first = self.is_known() || self.is_passing() || is_little;
-        let can_leave = match self.is_passing() {
-            true => LEAVING_BYTES_MAX,
-            false => self.total.of_strangers.load(Ordering::Relaxed),
+        let leavable = if self.is_passing() {
+            LEAVING_BYTES_MAX
+        } else {
+            self.total.of_strangers.load(Ordering::Relaxed)
         };
-        let can_leave = can_leave.min(LEAVING_BYTES_MAX);
+        let can_leave = leavable.min(LEAVING_BYTES_MAX);
         let all = self.total.taken.load(Ordering::Relaxed);
         is_first && self.share_allows(all.saturating_sub(can_leave), bytes)
     }

@@ -180,13 +180,15 @@ async fn plan(server: &Server, objects: &[Object], prune: bool) -> anyhow::Resul
 /// The objects of a file, or of all files of a directory that end as such files do.
 fn read(path: &Path) -> anyhow::Result<Vec<Object>> {
     let read = || {
-        let files = match path.is_dir() {
-            true => files::files_of(path)?,
-            false => vec![path.to_owned()],
+        let files = if path.is_dir() {
+            files::files_of(path)?
+        } else {
+            vec![path.to_owned()]
         };
-        match files.is_empty() {
-            true => Err(files::no_files(path)),
-            false => Ok(files::read(&files, &mut BTreeSet::new())?.objects),
+        if files.is_empty() {
+            Err(files::no_files(path))
+        } else {
+            Ok(files::read(&files, &mut BTreeSet::new())?.objects)
         }
     };
     read().map_err(|problem| anyhow!(Misuse(problem)))

@@ -139,8 +139,11 @@ impl Import {
         for (index, file) in files.iter().enumerate() {
             let (blob, records) = read(file)?;
             let request = server.post(PATH).at("import").query(&self.target);
-            let answer = request.body("application/json", blob).send().await;
-            let answer = answer.with_context(|| format!("{} was not imported", file.display()))?;
+            let answer = request
+                .body("application/json", blob)
+                .send()
+                .await
+                .with_context(|| format!("{} was not imported", file.display()))?;
             done += number(&answer, "/imported");
             if answer["repeated"] == true {
                 repeated += records;
@@ -200,11 +203,11 @@ fn read(file: &Path) -> anyhow::Result<(Vec<u8>, usize)> {
             "{name} is larger than {IMPORT_BYTES_MAX} bytes, which is not a blob of dead letters"
         );
     }
-    let records = match blob.trim_ascii_start().first() {
+    let count = match blob.trim_ascii_start().first() {
         Some(b'[') => serde_json::from_slice::<Vec<&RawValue>>(&blob).map(|all| all.len()),
         _ => serde_json::from_slice::<&RawValue>(&blob).map(|_| 1),
     };
-    let records = records.with_context(|| format!("{name} is not a blob of dead letters"))?;
+    let records = count.with_context(|| format!("{name} is not a blob of dead letters"))?;
     Ok((blob, records))
 }
 

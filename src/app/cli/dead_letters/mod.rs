@@ -115,16 +115,15 @@ impl Run for DeadLettersCommand {
             Self::Token(token) => token.run(server),
             Self::Purge { filter, all, yes } => {
                 let filter = purge_filter(&filter, all)?;
-                match yes {
-                    true => server.show(&purge(server, &filter).await?, purged),
-                    false => {
-                        server
-                            .get(PATH)
-                            .at("count")
-                            .query(filter)
-                            .show(purged)
-                            .await
-                    }
+                if yes {
+                    server.show(&purge(server, &filter).await?, purged)
+                } else {
+                    server
+                        .get(PATH)
+                        .at("count")
+                        .query(filter)
+                        .show(purged)
+                        .await
                 }
             }
             Self::Export(export) => export.run(server).await,

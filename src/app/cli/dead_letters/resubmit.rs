@@ -45,8 +45,9 @@ pub(in crate::app::cli) struct Resubmit {
 impl Resubmit {
     pub(super) async fn run(&self, server: &Server) -> anyhow::Result<()> {
         let (event, data) = (self.event.as_ref(), self.data.as_ref());
-        let edit = event.map(|file| ("event", file));
-        let edit = edit.or(data.map(|file| ("data", file)));
+        let edit = event
+            .map(|file| ("event", file))
+            .or(data.map(|file| ("data", file)));
         let filter = given(&self.filter);
         let has_filter = self.all || !filter.is_empty();
         if has_filter != self.deliveries.is_empty() {
@@ -89,9 +90,10 @@ async fn selection(
     deliveries: &[i64],
     target: &TargetArgs,
 ) -> anyhow::Result<Value> {
-    let at_once = match target.is_url() {
-        true => REPLAY_REQUESTS_MAX,
-        false => REPLAY_BATCH_MAX,
+    let at_once = if target.is_url() {
+        REPLAY_REQUESTS_MAX
+    } else {
+        REPLAY_BATCH_MAX
     };
     let mut rows: Vec<Value> = Vec::new();
     for some in deliveries.chunks(at_once) {

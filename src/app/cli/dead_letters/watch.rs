@@ -96,10 +96,11 @@ impl Watch {
             match looked.await {
                 Ok(()) => {
                     for each in self.new_ones(found) {
-                        match server.output.is_json() {
-                            true => print_exactly(&json_for_stdout(format!("{each}\n"))),
-                            false => print(&row(&each)),
-                        }?;
+                        if server.output.is_json() {
+                            print_exactly(&json_for_stdout(format!("{each}\n")))?;
+                        } else {
+                            print(&row(&each))?;
+                        }
                     }
                 }
                 // The server may be about to start again.
@@ -138,8 +139,8 @@ fn row(dead_letter: &Value) -> String {
 }
 
 fn line(cells: impl Iterator<Item = String>) -> String {
-    let cells = cells.zip(WIDTHS);
     let line: String = cells
+        .zip(WIDTHS)
         .map(|(cell, width)| format!("{cell:<width$}  "))
         .collect();
     format!("{}\n", line.trim_end())

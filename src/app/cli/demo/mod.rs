@@ -130,8 +130,9 @@ async fn perform(config: Config) -> anyhow::Result<Stage> {
 /// How the program was called, so that the commands that are shown work when pasted.
 fn program() -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+".contains(c);
-    let called = std::env::args_os().next();
-    let called = called.and_then(|called| called.into_string().ok());
-    let called = called.filter(|called| !called.is_empty() && called.chars().all(is_plain));
+    let called = std::env::args_os()
+        .next()
+        .and_then(|called| called.into_string().ok())
+        .filter(|called| !called.is_empty() && called.chars().all(is_plain));
     called.unwrap_or_else(|| "everpost".to_owned())
 }

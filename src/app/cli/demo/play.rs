@@ -88,8 +88,13 @@ async fn subscribe(stage: &Stage, role: &Role, receiver: &Receiver) -> anyhow::R
     let name = role.name;
     let path = ["topics", TOPIC, "eventSubscriptions", name];
     let body = role.definition(&format!("{}/{name}", receiver.url()));
-    let created = stage.server.put(path).json(&body).send().await;
-    let created = created.with_context(|| format!("the subscription {name} cannot be created"))?;
+    let created = stage
+        .server
+        .put(path)
+        .json(&body)
+        .send()
+        .await
+        .with_context(|| format!("the subscription {name} cannot be created"))?;
     let created = handshake_ended(&stage.server, &path, created).await?;
     let of = |pointer| text(&created, &format!("/properties/{pointer}"));
     match of("provisioningState").as_str() {
@@ -161,9 +166,10 @@ async fn show_progress(stage: &Stage, started_at: Timestamp) -> io::Result<Infal
         };
         tokio::time::sleep(pause).await;
         let line = progress(stage, started_at);
-        match bar.is_hidden() {
-            true => print(&format!("{line}\n"))?,
-            false => bar.set_message(line),
+        if bar.is_hidden() {
+            print(&format!("{line}\n"))?;
+        } else {
+            bar.set_message(line);
         }
     }
 }

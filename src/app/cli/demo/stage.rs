@@ -107,17 +107,17 @@ impl Stage {
             let receiver = Receiver::bind(ReceiverOptions {
                 per_event: true,
                 ..ReceiverOptions::scripted(answers)
-            });
-            let receiver = receiver
-                .await
-                .with_context(|| format!("the receiver of {}", role.name))?;
+            })
+            .await
+            .with_context(|| format!("the receiver of {}", role.name))?;
             receivers.push((role, receiver));
         }
         let (data_dir, time_scale) = (config.data_dir.clone(), config.time_scale);
-        let appliance = Appliance::start(config, Log::default(), Vec::new()).await;
-        let appliance = appliance.context("the appliance does not start")?;
-        let token = management_token::read(&data_dir);
-        let token = token.context("cannot read the management token")?;
+        let appliance = Appliance::start(config, Log::default(), Vec::new())
+            .await
+            .context("the appliance does not start")?;
+        let token =
+            management_token::read(&data_dir).context("cannot read the management token")?;
         let access = ServerAccess::of_own(appliance.url(), token)?;
         Ok(Self {
             server: Server::new(access, Output::default())?,

@@ -144,8 +144,9 @@ fn timeline(delivery: &Value, time_scale: TimeScale, screen: Screen) -> String {
     let mut ended_at = None;
     for attempt in items(delivery, "/deliveryAttempts") {
         let started_at = moment(attempt, "/startedAt");
-        let waited = started_at.zip(ended_at);
-        let waited = waited.map(|(at, before): (Timestamp, _)| at.since(before));
+        let waited = started_at
+            .zip(ended_at)
+            .map(|(at, before): (Timestamp, _)| at.since(before));
         let shown = |wait: Option<Duration>| wait.map_or_else(String::new, span);
         table.row([
             text(attempt, "/attempt"),
@@ -181,8 +182,9 @@ fn time_of_day(at: Option<Timestamp>) -> String {
 
 /// `503 Service Unavailable`
 fn answer(attempt: &Value) -> String {
-    let status = attempt["httpStatusCode"].as_u64();
-    let status = status.and_then(|status| StatusCode::from_u16(u16::try_from(status).ok()?).ok());
+    let status = attempt["httpStatusCode"]
+        .as_u64()
+        .and_then(|status| StatusCode::from_u16(u16::try_from(status).ok()?).ok());
     status.map_or_else(|| text(attempt, "/outcome"), |status| status.to_string())
 }
 

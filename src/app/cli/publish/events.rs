@@ -112,8 +112,10 @@ impl Batch {
 
 impl Template {
     fn make(&self) -> String {
-        let id = self.id.clone();
-        let id = id.unwrap_or_else(|| self.entropy.uuid().to_string());
+        let id = self
+            .id
+            .clone()
+            .unwrap_or_else(|| self.entropy.uuid().to_string());
         let now = self.clock.now().to_string();
         let texts = [id, self.event_type.clone(), self.subject.clone(), now];
         let [id, event_type, subject, now] = texts.map(Value::from);

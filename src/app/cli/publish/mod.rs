@@ -79,8 +79,8 @@ impl Run for PublishArgs {
             .then(|| Progress::new(self.file.is_none().then_some(self.count)));
         let started_at = clock.now();
         let (mut events, mut requests) = (0, 0_u64);
-        for batch in batches {
-            let batch = batch.with_context(|| published_so_far(events))?;
+        for made in batches {
+            let batch = made.with_context(|| published_so_far(events))?;
             let content_type = content_type(access.schema);
             let request = server.post(topic.publish_path());
             let request = match &access.key {
@@ -119,9 +119,10 @@ fn published_so_far(events: u64) -> String {
 impl PublishArgs {
     async fn access(&self, server: &Server, topic: TopicArg<'_>) -> anyhow::Result<Access> {
         if let Some(key) = self.key.given()? {
-            let schema = self.schema.unwrap_or(match topic.is_in_namespace() {
-                true => Schema::Cloudevents,
-                false => Schema::Eventgrid,
+            let schema = self.schema.unwrap_or(if topic.is_in_namespace() {
+                Schema::Cloudevents
+            } else {
+                Schema::Eventgrid
             });
             let key = Some(key);
             return Ok(Access { key, schema });
@@ -145,8 +146,8 @@ impl PublishArgs {
 
     fn batches(&self, schema: Schema, clock: &Clock) -> anyhow::Result<Batches> {
         if let Some(file) = &self.file {
-            let source = files::open(file);
-            let source = source.map_err(|problem| anyhow!("{} {problem}", file.display()))?;
+            let source =
+                files::open(file).map_err(|problem| anyhow!("{} {problem}", file.display()))?;
             return Ok(Batches::read(source));
         }
         let template = Template {

@@ -222,16 +222,13 @@ pub(super) async fn handshake_ended(
 impl Write {
     /// Returns the properties that the flags name, in the form for the topic's kind.
     fn properties(&self, current: &Value) -> anyhow::Result<Map<String, Value>> {
-        match self.named.topic().is_in_namespace() {
-            true => {
-                self.definition
-                    .properties_in_namespace(&self.filter, &self.credentials, current)
-            }
-            false => {
-                self.definition.reject_pulling()?;
-                let definition = &self.definition;
-                Ok(definition.properties(&self.filter, &self.credentials, current))
-            }
+        if self.named.topic().is_in_namespace() {
+            self.definition
+                .properties_in_namespace(&self.filter, &self.credentials, current)
+        } else {
+            self.definition.reject_pulling()?;
+            let definition = &self.definition;
+            Ok(definition.properties(&self.filter, &self.credentials, current))
         }
     }
 
@@ -253,9 +250,10 @@ impl Write {
         if changed.is_empty() {
             bail!("nothing to change: name a flag, or a body with --file");
         }
-        Ok(match self.named.topic().is_in_namespace() {
-            true => json!({ "properties": changed }),
-            false => Value::Object(changed),
+        Ok(if self.named.topic().is_in_namespace() {
+            json!({ "properties": changed })
+        } else {
+            Value::Object(changed)
         })
     }
 }

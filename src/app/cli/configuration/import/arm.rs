@@ -117,8 +117,8 @@ fn key(target: &Target) -> String {
 
 /// Parameters have their values in objects.
 fn given(parameters: &Value) -> Map<String, Value> {
-    let parameters = parameters.as_object().into_iter().flatten();
-    let given = parameters.map(|(name, given)| (name.clone(), member(given, "value").clone()));
+    let members = parameters.as_object().into_iter().flatten();
+    let given = members.map(|(name, given)| (name.clone(), member(given, "value").clone()));
     given.filter(|(_, value)| !value.is_null()).collect()
 }
 
@@ -162,10 +162,15 @@ impl Reader<'_> {
         path: &str,
         outer: Option<&Resource<'_>>,
     ) {
-        let named = member(of, "resources").as_object().into_iter().flatten();
-        let named = named.map(|(name, each)| (format!("{path}resources.{name}"), each));
-        let listed = list(of, "resources").iter().enumerate();
-        let listed = listed.map(|(at, each)| (format!("{path}resources[{at}]"), each));
+        let named = member(of, "resources")
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, each)| (format!("{path}resources.{name}"), each));
+        let listed = list(of, "resources")
+            .iter()
+            .enumerate()
+            .map(|(at, each)| (format!("{path}resources[{at}]"), each));
         for (path, definition) in named.chain(listed) {
             if member(definition, "existing") != &json!(true) {
                 self.resource(definition, scope, path, outer);
@@ -261,7 +266,7 @@ impl Reader<'_> {
             self.buses
                 .extend(resource.names.first().map(|name| name.to_lowercase()));
         }
-        let Some((_, target)) = CARRIED.into_iter().find(|(known, _)| *known == small) else {
+        let Some((_, target_kind)) = CARRIED.into_iter().find(|(known, _)| *known == small) else {
             if small == "microsoft.servicebus/namespaces" {
                 return;
             }
@@ -275,7 +280,7 @@ impl Reader<'_> {
             return self.to.leave_out(lost);
         };
         let name = resource.names[usize::from(is_bus)..].join("/");
-        let target = target.named(&name);
+        let target = target_kind.named(&name);
         if resource.names.len() != small.matches('/').count() {
             let problem = format!("\"{name}\" does not have a name for each part of {kind}");
             let lost = format!("{path}.name: {problem}; it is left out");

@@ -44,8 +44,9 @@ impl Scope<'_> {
                 Value::Null
             }),
             Value::Array(elements) => {
-                let elements = elements.iter().enumerate();
                 let resolved = elements
+                    .iter()
+                    .enumerate()
                     .map(|(at, value)| self.resolve(value, &format!("{path}[{at}]"), unresolved));
                 Value::Array(resolved.collect())
             }
@@ -76,17 +77,15 @@ impl Scope<'_> {
                 Some(rest) if rest.ends_with(']') => self.expression(rest, depth),
                 _ => Ok(value.clone()),
             },
-            Value::Array(elements) => {
-                let elements = elements.iter();
-                elements
-                    .map(|value| self.evaluate(value, depth + 1))
-                    .collect()
-            }
+            Value::Array(elements) => elements
+                .iter()
+                .map(|value| self.evaluate(value, depth + 1))
+                .collect(),
             Value::Object(members) => {
-                let members = members
+                let evaluated = members
                     .iter()
                     .map(|(name, value)| Ok((name.clone(), self.evaluate(value, depth + 1)?)));
-                Ok(Value::Object(members.collect::<Result<_, String>>()?))
+                Ok(Value::Object(evaluated.collect::<Result<_, String>>()?))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(value.clone()),
         }
@@ -167,12 +166,11 @@ impl Scope<'_> {
             "null" => Value::Null,
             _ => return Err(format!("{name}() is known to Azure alone")),
         };
-        match answer
-            .as_str()
-            .is_some_and(|text| text.len() > TEXT_BYTES_MAX)
-        {
-            true => Err(format!("{name}() gives more than {TEXT_BYTES_MAX} bytes")),
-            false => Ok(answer),
+        let is_too_long = |text: &str| text.len() > TEXT_BYTES_MAX;
+        if answer.as_str().is_some_and(is_too_long) {
+            Err(format!("{name}() gives more than {TEXT_BYTES_MAX} bytes"))
+        } else {
+            Ok(answer)
         }
     }
 }
@@ -242,8 +240,8 @@ fn format(pattern: &str, arguments: &[Value]) -> Result<String, String> {
 /// The id of a resource: its type, and a name for each segment of that. What says where the resource is stands in
 /// front of the type, and says nothing here.
 fn id(of: &str, arguments: &[Value]) -> String {
-    let words: Vec<String> = arguments.iter().map(written).collect();
-    let mut words = words
+    let texts: Vec<String> = arguments.iter().map(written).collect();
+    let mut words = texts
         .iter()
         .skip_while(|word| !word.contains('/') || word.starts_with('/'));
     let kind = words.next().map_or("", String::as_str);

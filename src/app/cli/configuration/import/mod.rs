@@ -61,17 +61,18 @@ impl Run for ImportCommand {
                 import
             }
             Self::Arm { import, parameters } => {
-                let parameters = parameters.map(|file| read(&file)).transpose()?;
-                arm::of_template(&read(&import.file)?, &parameters.unwrap_or_default(), to);
+                let values = parameters.map(|file| read(&file)).transpose()?;
+                arm::of_template(&read(&import.file)?, &values.unwrap_or_default(), to);
                 import
             }
         };
         translation.told(&import)?;
         if let Some(output) = &import.to_file {
             let text = write(&translation.objects, Format::Yaml)?;
-            return match output.as_os_str() == "-" {
-                true => Ok(print_file(&text)?),
-                false => save(output, &text),
+            return if output.as_os_str() == "-" {
+                Ok(print_file(&text)?)
+            } else {
+                save(output, &text)
             };
         }
         let place = import.file.display().to_string();
@@ -155,8 +156,8 @@ impl Translation {
 /// Reads JSON, in which such files have comments. YAML is not far from that: comments are taken out first.
 fn read(path: &Path) -> anyhow::Result<Value> {
     let misuse = |problem: String| anyhow!(Misuse(format!("{}: {problem}", path.display())));
-    let text = files::text(path, CONFIGURATION_BYTES_MAX);
-    let text = text.map_err(|problem| misuse(format!("it {problem}")))?;
+    let text = files::text(path, CONFIGURATION_BYTES_MAX)
+        .map_err(|problem| misuse(format!("it {problem}")))?;
     parse(&text).map_err(|error| misuse(error.to_string()))
 }
 
@@ -233,8 +234,8 @@ fn properties(value: &Value) -> Map<String, Value> {
     let given = member(value, "properties")
         .as_object()
         .into_iter()
-        .flatten();
-    let given = given.filter(|(_, value)| !value.is_null() && *value != "");
+        .flatten()
+        .filter(|(_, value)| !value.is_null() && *value != "");
     given
         .map(|(name, value)| (small(name), in_small(value)))
         .collect()
@@ -251,11 +252,11 @@ fn in_small(value: &Value) -> Value {
     let Value::Object(members) = value else {
         return value.clone();
     };
-    let members = members.iter().map(|(name, value)| match small(name) {
+    let renamed = members.iter().map(|(name, value)| match small(name) {
         name if name == "properties" => (name, value.clone()),
         name => (name, in_small(value)),
     });
-    Value::Object(members.collect())
+    Value::Object(renamed.collect())
 }
 
 fn of_emulator(file: &Value, to: &mut Translation) {
