@@ -32,10 +32,10 @@ const EXPORT_EVERY: Duration = Duration::from_secs(5);
 /// How long the collector may take.
 const EXPORT_WITHIN: Duration = Duration::from_secs(10);
 
-/// The same at a stop, which must not take long.
+/// How long the collector may take at a stop, which must not last long.
 const LAST_EXPORT_WITHIN: Duration = Duration::from_secs(2);
 
-/// What Event Grid is called among messaging systems.
+/// The name of Event Grid among messaging systems.
 const SYSTEM: &str = "eventgrid";
 
 /// Spans that wait for their export.
@@ -277,7 +277,7 @@ impl Broker {
     }
 }
 
-/// What spans about messages of a topic have in common.
+/// Returns the attributes that spans about messages of a topic have in common.
 fn messaging(operation: &str, kind: &str, topic: &TopicEntry) -> Vec<(&'static str, SpanValue)> {
     vec![
         ("messaging.system", SpanValue::text(SYSTEM)),

@@ -1,4 +1,4 @@
-//! What is left to be done of requests that were answered: creating the deliveries of large publish requests, and
+//! Work that is left of requests that were answered: creating the deliveries of large publish requests, and
 //! ending what deleted subscriptions have left.
 //!
 //! It is done in batches, changes of bounded size between those of others, and goes on after a crash, since the store
@@ -19,11 +19,11 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::{DiscardRequest, StoreError};
 
-/// What is left, as far as it must be known in memory.
+/// The work that is left, as far as it must be known in memory.
 pub(super) struct Unfinished {
     /// The topics of which the store has, or may have, events whose deliveries are still to be created.
     topics: Mutex<BTreeMap<TopicId, Deferring>>,
-    /// Whether deleted subscriptions may have left something.
+    /// Is true if deleted subscriptions may have left something.
     has_deleted: AtomicBool,
     wake: Notify,
 }
@@ -33,7 +33,7 @@ pub(super) struct Unfinished {
 struct Deferring {
     /// How many are being stored.
     arriving: usize,
-    /// Whether the store may have one.
+    /// Is true if the store may have such a request.
     has_arrived: bool,
 }
 
@@ -55,7 +55,7 @@ impl Drop for Arriving {
 }
 
 impl Unfinished {
-    /// As the store was left.
+    /// Creates it at a start, with the topics that the store has deliveries to create for.
     pub(super) fn of(topics: Vec<TopicId>) -> Self {
         let arrived = || Deferring {
             arriving: 0,
@@ -77,7 +77,7 @@ impl Unfinished {
         }
     }
 
-    /// Whether nothing is left.
+    /// Returns whether nothing is left.
     pub(super) fn is_done(&self) -> bool {
         self.topics().is_empty() && !self.has_deleted.load(Ordering::Relaxed)
     }

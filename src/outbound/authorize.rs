@@ -48,7 +48,7 @@ struct Known {
 /// A token for a request.
 struct Token {
     value: Secret,
-    /// Whether it was fetched just now, so that a rejection does not mean that it is too old.
+    /// Is true if it was fetched just now, so that a rejection does not mean that it is too old.
     is_fresh: bool,
 }
 

@@ -102,7 +102,7 @@ impl Outbound {
         })
     }
 
-    /// The same with an account for backups.
+    /// Sets the S3 account for backups.
     #[must_use]
     pub fn with_backups(self, account: Option<S3Account>) -> Self {
         Self {
@@ -309,7 +309,7 @@ impl BackupBucket {
         Ok(kept)
     }
 
-    /// What may be backups, the newest first.
+    /// Returns the names of the folders that may be backups, the newest first.
     async fn names(&self) -> Result<Vec<String>, String> {
         let mut names = BTreeSet::new();
         let beginning = BlobPath::from(format!("{}/{NAME_PREFIX}", self.at.prefix));

@@ -31,7 +31,7 @@ pub enum Permit {
     Public,
     /// The operator has allowed it.
     Opened {
-        /// What it is, with an article.
+        /// The kind of the address, with an article.
         what: &'static str,
         by: IpNet,
     },
@@ -88,7 +88,7 @@ impl EgressPolicy {
         }
     }
 
-    /// Whether this machine may not be called unless `allow` says so.
+    /// Returns whether this machine may not be called unless `allow` says so.
     pub fn shuts_out_this_machine(&self) -> bool {
         let judged = self.check_address(Ipv4Addr::LOCALHOST.into());
         matches!(judged, Err(Denied::NotPublic { .. }))

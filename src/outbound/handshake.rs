@@ -61,7 +61,7 @@ pub enum HandshakeResult {
 }
 
 impl HandshakeResult {
-    /// The same with its reason, if it has one, in other words.
+    /// Changes the reason, if there is one.
     fn map_reason(self, change: impl FnOnce(String) -> String) -> Self {
         match self {
             Self::Agreed { .. } => self,

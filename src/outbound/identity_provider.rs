@@ -33,9 +33,9 @@ const KEYS_PAUSE: Duration = Duration::from_secs(60);
 /// How to be a client of the provider.
 #[derive(Clone, Debug)]
 pub struct ProviderOptions {
-    /// What people call it.
+    /// The name that people see.
     pub name: String,
-    /// Exactly as it calls itself.
+    /// The issuer, exactly as the provider calls itself.
     pub issuer: String,
     pub client_id: String,
     pub client_secret: Option<Secret>,
@@ -95,7 +95,7 @@ struct Provider {
     keys: KeySet,
 }
 
-/// What is used of a discovery document (OpenID Connect Discovery 1.0, section 3).
+/// The fields that are used of a discovery document (OpenID Connect Discovery 1.0, section 3).
 #[derive(Deserialize)]
 struct Metadata {
     issuer: String,
@@ -138,7 +138,7 @@ impl Outbound {
 }
 
 impl IdentityProvider {
-    /// What people call it.
+    /// Returns the name of the provider that people see.
     pub fn name(&self) -> &str {
         &self.options.name
     }
@@ -180,7 +180,7 @@ impl IdentityProvider {
         Ok(url)
     }
 
-    /// Whether an answer that names its issuer (RFC 9207) is from this provider.
+    /// Returns whether an answer that names its issuer (RFC 9207) is from this provider.
     pub fn is_issuer(&self, issuer: &str) -> bool {
         self.options.issuer == issuer
     }
@@ -311,7 +311,8 @@ impl IdentityProvider {
         (header, form.finish().into())
     }
 
-    /// What is known of the provider, or with `looks_again` a newer version of that.
+    /// Returns the metadata and the keys of the provider. With `looks_again` they are read again, unless that was done
+    /// a moment ago.
     async fn provider(&self, looks_again: bool) -> Result<Arc<Provider>, ProviderError> {
         let mut known = self.known.lock().await;
         let now = self.clock.now();

@@ -499,7 +499,7 @@ fn in_words(failure: &io::Error) -> String {
     common(failure).map_or_else(|| innermost(failure), str::to_owned)
 }
 
-/// What is said of it, if it is one of the most common failures.
+/// Returns a description of the error if it is one of the most common failures.
 pub(super) fn common(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let kind = sources(error).find_map(innermost_io)?.kind();
     let words = WORDS.iter().find(|(each, _)| *each == kind);

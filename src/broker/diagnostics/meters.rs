@@ -655,7 +655,7 @@ impl Meters {
         self.pruned_attempts.inc_by(pruned.attempts);
     }
 
-    /// What was pruned since the start of the process.
+    /// Returns how much was pruned since the start of the process.
     pub(in crate::broker) fn pruned_so_far(&self) -> Pruned {
         Pruned {
             events: self.pruned_events.get(),

@@ -25,15 +25,16 @@ struct Inner {
     rules: Option<Box<dyn SettingRules>>,
 }
 
-/// What settings mean.
+/// The rules by which settings are checked, resolved and applied.
 pub trait SettingRules: Send + Sync {
-    /// What is wrong with a value, written as in an environment variable, as the rest of a sentence about the setting.
+    /// Returns what is wrong with a value, as the rest of a sentence about the setting; `None` if it is valid. The
+    /// value is written as in an environment variable.
     fn problem(&self, name: &'static str, value: &str) -> Option<String>;
 
-    /// What is in force with these, each of which was found valid.
+    /// Returns the settings that are in force with these saved ones, each of which was found valid.
     fn resolve(&self, saved: &SavedSettings) -> Settings;
 
-    /// Puts it in force; fails with the reason.
+    /// Puts the saved settings in force; fails with the reason.
     fn apply(&self, saved: &SavedSettings) -> Result<(), String>;
 }
 
@@ -62,7 +63,7 @@ pub enum SettingError {
 }
 
 impl RunningSettings {
-    /// Those of a start, `saved` among them.
+    /// Creates the settings of a start. `shown` are all of them, with those of `saved`.
     pub fn new(shown: Settings, saved: SavedSettings, rules: impl SettingRules + 'static) -> Self {
         Self(Arc::new(Inner {
             shown: Live::new(shown),

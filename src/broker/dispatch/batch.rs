@@ -37,7 +37,7 @@ pub(in crate::broker) struct Batch {
     pub(in crate::broker) subscription: Arc<EventSubscription>,
     pub(in crate::broker) deliveries: Vec<Delivery>,
     pub(in crate::broker) events: Vec<Arc<StoredEvent>>,
-    /// Whether its outcome decides on a probation.
+    /// Is true if its outcome decides on a probation.
     pub(in crate::broker) is_probe: bool,
 }
 

@@ -59,7 +59,8 @@ impl NotEnqueued {
 }
 
 impl Broker {
-    /// What one attempt comes to, and the messages of one that succeeds.
+    /// Makes one attempt to turn events into messages of a queue or topic. Returns its result, and the messages to
+    /// store if it succeeds.
     pub(super) async fn enqueue(
         &self,
         to: &ServiceBusEntity,

@@ -129,7 +129,7 @@ impl Broker {
         }
     }
 
-    /// Whether more belongs to a turn than what is in memory.
+    /// Returns whether a turn may need more from the store than it has in memory.
     fn asks_the_store(&self, turn: &DispatchSlot<Due>) -> bool {
         let now = self.clock().now();
         let is_behind = turn.unread.is_some_and(|at| at <= now);
@@ -494,7 +494,7 @@ impl Broker {
         (admitted, exhausted)
     }
 
-    /// How a due delivery ends that may not be attempted any more.
+    /// Returns how a due delivery ends that may not be attempted any more; `None` if it may.
     pub(super) fn exhausted(
         &self,
         topic: &TopicEntry,
@@ -504,7 +504,7 @@ impl Broker {
         self.end_by(&topic.retry_policy(subscription), subscription, delivery)
     }
 
-    /// The same by a policy of its own.
+    /// Returns how a due delivery ends that `policy` does not allow to be attempted any more; `None` if it does.
     pub(super) fn end_by(
         &self,
         policy: &RetryPolicy,
@@ -641,7 +641,7 @@ impl Broker {
         Ok(found == EXHAUSTED_BATCH_MAX)
     }
 
-    /// Whether the dispatcher sends its deliveries, or it is deleted.
+    /// Returns whether the dispatcher sends the deliveries of a subscription. A deleted one counts as well.
     fn sends_now(&self, id: SubscriptionId) -> bool {
         let registry = self.registry();
         let found = registry.subscription(id);

@@ -56,7 +56,7 @@ impl Broker {
         (is_pending && row.next_attempt_at? >= expires_at).then_some(expires_at)
     }
 
-    /// What holds the deliveries of an event subscription back; `None` where nothing does.
+    /// Returns what holds back the deliveries of an event subscription; `None` if nothing does.
     pub fn hold(&self, id: SubscriptionId) -> Option<Hold> {
         let registry = self.registry();
         let (_, subscription) = registry.subscription(id)?;

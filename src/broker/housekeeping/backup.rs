@@ -216,7 +216,7 @@ impl Broker {
         put.map_err(BackupError::new)
     }
 
-    /// Whether to go on.
+    /// Updates the progress of the running backup. Returns whether to go on.
     fn note_progress(&self, change: impl FnOnce(&mut RunningBackup)) -> bool {
         if let Some(running) = &mut self.backup_book().running {
             change(running);

@@ -28,7 +28,7 @@ struct Use {
 }
 
 impl Uses {
-    /// Those that are stored.
+    /// Creates it from the uses that are stored.
     pub(in crate::broker) fn of(
         stored: Vec<(MessageEntity, Timestamp)>,
         may_delete_at: Timestamp,
@@ -56,7 +56,7 @@ impl Uses {
         self.last.lock().unwrap().retain(|of, _| these.contains(of));
     }
 
-    /// Those that are stored now.
+    /// Returns the uses that are not stored yet, and marks them as stored.
     fn take_unstored(&self) -> Vec<(MessageEntity, Timestamp)> {
         let mut last = self.last.lock().unwrap();
         let unstored = last.iter_mut().filter(|(_, each)| !each.is_stored);
@@ -82,7 +82,7 @@ impl Broker {
         self.shared.uses.last(of)
     }
 
-    /// The same by its id.
+    /// Notes that the queue or subscription of messages with this id is used.
     pub(in crate::broker) fn note_use_of(&self, id: SubscriptionId) {
         if let Some((_, own)) = self.registry().subscription(id.owner()) {
             self.note_use(own);
@@ -173,7 +173,7 @@ impl Broker {
     }
 }
 
-/// What can be used, and may be idle: a topic, or the queue or subscription of it.
+/// A topic, or the queue or subscription of it, which may be idle.
 struct Candidate<'a>(&'a TopicEntry, Option<&'a EventSubscription>);
 
 impl Candidate<'_> {

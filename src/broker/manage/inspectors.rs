@@ -90,7 +90,7 @@ impl Broker {
     }
 }
 
-/// Whether the endpoint of a subscription is `inspector`.
+/// Returns whether the endpoint of a subscription is `inspector`.
 fn delivers_to(subscription: &EventSubscription, inspector: &InspectorName) -> bool {
     let endpoint = subscription.definition.destination.endpoint_url();
     let called = endpoint.and_then(|url| InspectorName::of_url(url.reveal()));

@@ -297,7 +297,7 @@ fn check_size(rule: &Rule) -> Result<(), ManageError> {
     }
 }
 
-/// Whether the topic may have another rule, or this one instead of what it replaces.
+/// Rejects a rule that the topic has no room for, be it another one or the successor of `replaced`.
 fn check_room(topic: &TopicEntry, rule: &Rule, replaced: Option<&Rule>) -> Result<(), ManageError> {
     let name = || topic.topic.name.clone();
     if replaced.is_none() && topic.rules.all().count() >= RULES_PER_TOPIC_MAX {

@@ -26,8 +26,9 @@ const DELETED_MAX: usize = 4_000;
 #[derive(Clone)]
 pub struct MessageReceiver {
     broker: Broker,
-    /// As they were when the receiver began.
+    /// The topic as it was when the receiver began.
     pub topic: Arc<TopicEntry>,
+    /// The subscription as it was when the receiver began.
     pub subscription: Arc<EventSubscription>,
     pub sub_queue: SubQueue,
     /// The messages are those of the transfer queue.

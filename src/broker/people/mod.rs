@@ -51,11 +51,11 @@ pub struct People {
     hashes: HashPlaces,
     clock: Clock,
     entropy: Entropy,
-    /// Whether an account was made since the start.
+    /// Is true once an account has been made since the start.
     has_added: watch::Sender<bool>,
 }
 
-/// What to change about a user; `None` leaves it.
+/// The changes to a user; `None` leaves a value as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UserPatch<'a> {
     pub role: Option<Role>,
@@ -286,7 +286,8 @@ impl People {
         Ok(password::hash(place, password.to_owned()).await)
     }
 
-    /// Whether `presented` is the password of `user`, who is signed in at `address`. A wrong one is a guess.
+    /// Returns whether `presented` is the password of `user`, who is signed in at `address`. A wrong one counts as a
+    /// guess.
     pub async fn knows_password<E>(
         &self,
         user: &User,

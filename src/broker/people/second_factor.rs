@@ -54,7 +54,8 @@ impl People {
         Ok(self.accounts.change_user(user, change, by.clone()).await?)
     }
 
-    /// Whether `code` is the current code of the user's app or a recovery code. Either can be used only once.
+    /// Returns whether `code` is the current code of the user's app or a recovery code, and uses it up: either can be
+    /// used only once.
     pub async fn passes_second_factor(&self, user: &User, code: &str) -> Result<bool, StoreError> {
         let Some(factor) = self.accounts.second_factor(user.id).await? else {
             return Ok(false);

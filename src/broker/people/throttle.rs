@@ -26,7 +26,8 @@ pub struct TooOften(pub Duration);
 /// Guessers are slowed down by what the accounts know of them. An account is what was typed, whether there is such a user
 /// or not; a link names nobody.
 impl People {
-    /// What `tried` comes to, which is `None` for a wrong guess; or tells how long to wait.
+    /// Returns the result of `tried`, which is `None` for a wrong guess. Fails with [`TooOften`] where the guesser has
+    /// to wait first.
     pub async fn guess<T, E: From<StoreError> + From<TooOften>>(
         &self,
         account: Option<&str>,

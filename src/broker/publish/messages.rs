@@ -94,14 +94,14 @@ fn targets(
     }
 }
 
-/// What queues that ask something get of the events of a request.
+/// The sessions in which events of a request arrive, in queues that ask something of events.
 pub(super) struct TakenIn {
     /// A session is listed once for each event that arrives in it.
     sessions: Vec<(SubscriptionId, String)>,
 }
 
 impl TakenIn {
-    /// `None` if they ask nothing.
+    /// Returns the sessions of the events of `request`; `None` if the queues ask nothing of events.
     pub(super) fn of(request: &AppendRequest) -> Option<Self> {
         let intake = request.intake.as_ref()?;
         let mut sessions = Vec::new();
@@ -143,8 +143,8 @@ impl Broker {
         (event, found)
     }
 
-    /// What queues of the topic ask of these events, some of which rules cannot be evaluated for, or would make too
-    /// large; `None` if they ask nothing.
+    /// Returns what queues of the topic ask of these events; `None` if they ask nothing. Rules cannot be evaluated for
+    /// the events in `unevaluated`, and would make those in `oversized` too large.
     pub(super) fn intake<'a>(
         &self,
         topic: &TopicEntry,
@@ -213,7 +213,7 @@ impl Broker {
         Ok(self.clone().store_messages(at, request))
     }
 
-    /// The same for a message to a queue or a Service Bus topic that somebody has typed.
+    /// Sends a message that somebody has typed to a queue or a Service Bus topic, and records that in the audit log.
     pub async fn send_by_hand(
         &self,
         by: &Caller,

@@ -1,4 +1,4 @@
-//! What subscriptions of Service Bus topics get of messages, by their rules (rule S7).
+//! The copies of messages that subscriptions of Service Bus topics get by their rules (rule S7).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -43,7 +43,7 @@ pub enum SendError {
 pub struct Sendable {
     topic: Arc<TopicEntry>,
     subscription: Arc<EventSubscription>,
-    /// What a queue would keep of it.
+    /// The facts about the message that a queue would keep with the delivery.
     facts: MessageFacts,
 }
 
@@ -85,7 +85,8 @@ impl Broker {
         }
     }
 
-    /// Whether a stored event would go to an event subscription of its topic at `now`.
+    /// Matches a stored event again for one event subscription of its topic. Fails if the event would not go to it
+    /// at `now`.
     pub async fn match_again(
         &self,
         key: EventKey,

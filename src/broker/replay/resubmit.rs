@@ -508,7 +508,7 @@ fn with_webhook(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription
     subscription
 }
 
-/// Those that were resubmitted.
+/// Returns the dead letters that were resubmitted.
 pub(super) fn resubmitted(outcomes: Vec<ResubmitOutcome>) -> Vec<Resubmitted> {
     let done = outcomes.into_iter().filter_map(|outcome| match outcome {
         ResubmitOutcome::Resubmitted(done) => Some(done),
