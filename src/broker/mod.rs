@@ -288,18 +288,15 @@ impl Broker {
         let low = free.is_some_and(|free| free < self.options().free_bytes_min)
             || self.store().upkeep.is_out_of_reserve();
         if low != self.shared.disk_is_low.swap(low, Ordering::Relaxed) {
-            match low {
-                true => {
-                    tracing::warn!(
-                        free_bytes = free,
-                        "the disk is almost full; publish requests are rejected"
-                    );
-                    self.note(&Notice::DiskPressureBegun(DiskPressure::PublishersRejected));
-                }
-                false => {
-                    tracing::info!(free_bytes = free, "the disk has enough free space again");
-                    self.note(&Notice::DiskPressureEnded(DiskPressure::PublishersRejected));
-                }
+            if low {
+                tracing::warn!(
+                    free_bytes = free,
+                    "the disk is almost full; publish requests are rejected"
+                );
+                self.note(&Notice::DiskPressureBegun(DiskPressure::PublishersRejected));
+            } else {
+                tracing::info!(free_bytes = free, "the disk has enough free space again");
+                self.note(&Notice::DiskPressureEnded(DiskPressure::PublishersRejected));
             }
         }
     }

@@ -160,8 +160,8 @@ impl Broker {
         };
         note(false);
         let limit = self.shared.change_deliveries_max;
-        let done = self.store().ledger.fan_out(topic, limit).await;
-        let done = done.inspect_err(|_| note(true))?;
+        let fanned_out = self.store().ledger.fan_out(topic, limit).await;
+        let done = fanned_out.inspect_err(|_| note(true))?;
         let registry = self.registry();
         let exists = |id: &SubscriptionId| registry.subscription(*id).is_some();
         if !done.targets.iter().all(exists) {
@@ -170,10 +170,11 @@ impl Broker {
         if let Some(entry) = registry.topic_by_id(topic) {
             self.arrived(entry, Arrival::later(topic, done.targets));
         }
-        match done.is_end {
+        if done.is_end {
             // Only now, so that what is published next is handed over behind it.
-            true => self.shared.unfinished.forget(topic),
-            false => note(true),
+            self.shared.unfinished.forget(topic);
+        } else {
+            note(true);
         }
         Ok(())
     }
@@ -190,8 +191,8 @@ impl Broker {
         }
         let (limit, now) = (self.shared.change_deliveries_max, self.clock().now());
         let ledger = &self.store().ledger;
-        let ended = ledger.discard(DiscardRequest::OfDeleted, limit, now);
-        let ended = ended.await.inspect_err(|_| self.note_deleted())?;
+        let discarded = ledger.discard(DiscardRequest::OfDeleted, limit, now).await;
+        let ended = discarded.inspect_err(|_| self.note_deleted())?;
         self.meters().ended_with_subscription(ended);
         let has_more = ended.count() > 0;
         if has_more {

@@ -152,12 +152,12 @@ impl Outbound {
                 is_fresh: false,
             });
         }
-        let fetched = self.fetch(client, tls).await?;
-        let lasts = match &fetched {
+        let granted = self.fetch(client, tls).await?;
+        let lasts = match &granted {
             Ok(grant) => lasts(grant.life),
             Err(_) => TOKEN_PAUSE,
         };
-        let fetched = fetched.map(|grant| grant.token);
+        let fetched = granted.map(|grant| grant.token);
         *known = Some(Known {
             client: client.clone(),
             fetched: fetched.clone(),

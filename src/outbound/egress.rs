@@ -60,9 +60,10 @@ pub enum Denied {
 
 /// The network around an address, if it is more than the address itself.
 fn or_network(net: &IpNet) -> String {
-    match net.prefix_len() == net.max_prefix_len() {
-        true => String::new(),
-        false => format!(", or its whole network with --egress-allow {net}"),
+    if net.prefix_len() == net.max_prefix_len() {
+        String::new()
+    } else {
+        format!(", or its whole network with --egress-allow {net}")
     }
 }
 

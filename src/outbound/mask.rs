@@ -173,8 +173,9 @@ impl Mask {
             let mut secrets = self.secrets.iter();
             match secrets.find(|secret| rest.starts_with(secret.as_bytes())) {
                 Some(secret) => {
-                    let hidden = hidden.get_or_insert_with(|| bytes[..at].to_vec());
-                    hidden.extend_from_slice(HIDDEN.as_bytes());
+                    hidden
+                        .get_or_insert_with(|| bytes[..at].to_vec())
+                        .extend_from_slice(HIDDEN.as_bytes());
                     at += secret.len();
                 }
                 None => {

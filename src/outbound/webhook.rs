@@ -68,12 +68,12 @@ pub(super) async fn deliver(
         Err(error) => unanswered(&error),
     };
     let clock = outbound.clock.clone();
-    let late = late
+    let awaited = late
         .take()
         .map(|transport| LateResponseWait { transport, clock });
     Some(SendResult {
         result: AttemptResult { warning, ..result },
-        late,
+        late: awaited,
     })
 }
 

@@ -247,9 +247,10 @@ impl Diagnostics {
         let ends_at = broker.clock().now() + COUNTING_MAX;
         let mut audited = Vec::new();
         for account in broker.accounts().await? {
-            let verified = match broker.clock().now() < ends_at {
-                false => Err(StoreError::TooSlow),
-                true => broker.verify(account.id).await,
+            let verified = if broker.clock().now() < ends_at {
+                broker.verify(account.id).await
+            } else {
+                Err(StoreError::TooSlow)
             };
             audited.push(Audited {
                 account,
@@ -326,8 +327,9 @@ impl Diagnostics {
         let upkeep = &broker.store().upkeep;
         let told = self.clone();
         let progress = move |found: &Integrity| told.found_so_far(found);
-        let found = upkeep.check_integrity(broker.clock().clone(), INTEGRITY_MAX, progress);
-        let found = found.await;
+        let found = upkeep
+            .check_integrity(broker.clock().clone(), INTEGRITY_MAX, progress)
+            .await;
         if let Ok(Integrity { repaired, .. }) = &found
             && !repaired.is_empty()
         {

@@ -101,11 +101,12 @@ impl Diagnostics {
     ) -> Result<(), SettingError> {
         let running = self.running();
         let mut saved = running.saved.lock().await;
-        let (before, rules) = (changeable(self.setting(name)?)?, running.rules.as_ref());
+        let before = changeable(self.setting(name)?)?;
         if value.is_none() && !saved.contains_key(name) {
             return Ok(());
         }
-        let rules = rules.ok_or_else(|| SettingError::NotFound(name.to_owned()))?;
+        let missing = || SettingError::NotFound(name.to_owned());
+        let rules = running.rules.as_ref().ok_or_else(missing)?;
         let name = before.name;
         if let Some(value) = &value
             && let Some(problem) = rules.problem(name, value)
@@ -153,11 +154,11 @@ fn changeable(setting: Setting) -> Result<Setting, SettingError> {
             flag,
         });
     }
-    match setting.is_fixed() {
-        true => Err(SettingError::Fixed {
+    if setting.is_fixed() {
+        return Err(SettingError::Fixed {
             name,
             place: setting.place,
-        }),
-        false => Ok(setting),
+        });
     }
+    Ok(setting)
 }

@@ -185,9 +185,10 @@ impl<W> Entry<W> {
 
     /// An answer came after this time.
     fn answered_after(&mut self, took: Duration) {
-        self.window = match took < SLOW_ANSWER {
-            true => (self.window + 1).min(self.in_flight_max),
-            false => self.window / 2,
+        self.window = if took < SLOW_ANSWER {
+            (self.window + 1).min(self.in_flight_max)
+        } else {
+            self.window / 2
         };
         self.window = self.window.max(1);
     }
@@ -346,9 +347,10 @@ impl<W: InMemory> Agenda<W> {
     /// Returns how many requests, and with how many bytes, may be started now.
     fn left(&self) -> Left {
         let bytes = self.limits.wire_bytes.saturating_sub(self.wire_bytes);
-        let slots = match self.unstored < self.limits.unstored && bytes > 0 {
-            true => (self.limits.overall).saturating_sub(self.in_flight + self.reserved),
-            false => 0,
+        let slots = if self.unstored < self.limits.unstored && bytes > 0 {
+            (self.limits.overall).saturating_sub(self.in_flight + self.reserved)
+        } else {
+            0
         };
         Left {
             slots,
@@ -457,11 +459,10 @@ impl<W: InMemory> Agenda<W> {
     pub(super) fn hold(&mut self, subscription: SubscriptionId, read: Vec<W>) -> Vec<W> {
         let entry = self.entries.entry(subscription).or_default();
         let recalled = &entry.recalled;
-        let read = read
-            .into_iter()
-            .filter(|each| !recalled.contains(&each.id()));
-        let fresh = read.filter(|each| entry.held.insert(each.id()));
-        fresh.collect()
+        read.into_iter()
+            .filter(|each| !recalled.contains(&each.id()))
+            .filter(|each| entry.held.insert(each.id()))
+            .collect()
     }
 
     /// The deliveries of `subscription` that are in memory.
@@ -545,13 +546,13 @@ impl<W: InMemory> Agenda<W> {
             entry.held.remove(&id);
         }
         entry.recalled.clear();
-        let fits = waiting.iter().take_while(|each| {
+        let fitting = waiting.iter().take_while(|each| {
             let left = room.checked_sub(each.weight());
             room = left.unwrap_or(0);
             left.is_some()
         });
-        let fits = fits.count();
-        let surplus = waiting.split_off(fits);
+        let fit = fitting.count();
+        let surplus = waiting.split_off(fit);
         for each in &surplus {
             entry.held.remove(&each.id());
         }
@@ -559,9 +560,10 @@ impl<W: InMemory> Agenda<W> {
         waiting.append(&mut entry.waiting); // what was handed over during the turn
         entry.waiting = waiting;
         entry.state = EntryState::Idle;
-        let unread = match surplus.is_empty() {
-            true => unread,
-            false => Some(now),
+        let unread = if surplus.is_empty() {
+            unread
+        } else {
+            Some(now)
         };
         entry.unread = unread.into_iter().chain(entry.unread).min();
         let is_due = !entry.waiting.is_empty() || entry.is_behind(now);

@@ -173,10 +173,10 @@ impl Broker {
             now,
         };
         let settled = self.store().ledger.settle_free(request).await?;
-        let settled = settled.into_iter().next().unwrap_or(FreeSettled::Missing);
-        if let FreeSettled::Done(subscription) = settled {
+        let only = settled.into_iter().next().unwrap_or(FreeSettled::Missing);
+        if let FreeSettled::Done(subscription) = only {
             self.set_free(subscription, now);
         }
-        Ok(settled)
+        Ok(only)
     }
 }

@@ -263,8 +263,8 @@ fn named<T>(registry: &Registry, found: Vec<(SubscriptionId, T)>) -> Vec<(String
             None => title(topic, subscription),
         })
     };
-    let found = found.into_iter();
     found
+        .into_iter()
         .filter_map(|(id, value)| Some((name(id)?, value)))
         .collect()
 }

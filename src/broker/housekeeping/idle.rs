@@ -34,8 +34,9 @@ impl Uses {
         may_delete_at: Timestamp,
     ) -> Self {
         let is_stored = true;
-        let stored = stored.into_iter();
-        let last = stored.map(|(of, at)| (of, Use { at, is_stored }));
+        let last = stored
+            .into_iter()
+            .map(|(of, at)| (of, Use { at, is_stored }));
         Self {
             last: Mutex::new(last.collect()),
             may_delete_at,
@@ -105,8 +106,8 @@ impl Broker {
     /// Stores when things were used, and forgets those that are gone.
     pub(super) async fn store_uses(&self) -> Result<(), StoreError> {
         let registry = self.registry();
-        let there = message_entities(&registry);
-        let there = there.iter().map(Candidate::entity);
+        let candidates = message_entities(&registry);
+        let there = candidates.iter().map(Candidate::entity);
         self.shared.uses.retain(&there.collect());
         match self.shared.uses.take_unstored() {
             uses if uses.is_empty() => Ok(()),
@@ -137,8 +138,8 @@ impl Broker {
         if let Some(own) = own.filter(|own| self.has_receivers(own.id)) {
             self.note_use(own);
         }
-        let used_at = self.shared.uses.last(candidate.entity());
-        let used_at = used_at.max(Some(candidate.changed_at()));
+        let last_use = self.shared.uses.last(candidate.entity());
+        let used_at = last_use.max(Some(candidate.changed_at()));
         let limit = candidate
             .limit()
             .map(|limit| self.time_scale().shrink(limit));

@@ -233,9 +233,10 @@ impl Broker {
                 .retention
                 .bytes_max
                 .is_some_and(|most| sizes.file > most);
-            let spare = match too_large || pressure == Some(Pressure::Disk) {
-                true => 0,
-                false => spare,
+            let spare = if too_large || pressure == Some(Pressure::Disk) {
+                0
+            } else {
+                spare
             };
             let excess = sizes.free.saturating_sub(spare) / sizes.page;
             if excess == 0 || self.is_stopping() {
@@ -248,10 +249,10 @@ impl Broker {
             shrunk = true;
             self.rest_since(started_at).await;
         }
-        match shrunk {
-            true => upkeep.cut_log().await,
-            false => Ok(()),
+        if shrunk {
+            upkeep.cut_log().await?;
         }
+        Ok(())
     }
 
     /// Pauses for as long as the store was just used, so that others can use it.

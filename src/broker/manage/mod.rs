@@ -914,7 +914,8 @@ fn own_keys(topic: &Topic) -> Result<&AccessKeys, ManageError> {
     topic.keys.as_ref().ok_or_else(missing)
 }
 
-/// Returns whether no handshake has to follow: the destination needs none, or agreed before, as those of namespace topics.
+/// Returns whether no handshake has to follow: the destination needs none, or agreed before, as those of namespace
+/// topics do.
 fn needs_no_handshake(definition: &SubscriptionDefinition) -> bool {
     definition.destination.skips_validation()
         || definition.retry_policy.profile == DeliveryProfile::Namespace
@@ -926,9 +927,10 @@ pub(super) fn check_mode(
     changed: &SubscriptionDefinition,
 ) -> Result<(), ManageError> {
     let mode = current.destination.delivery_mode();
-    match changed.destination.delivery_mode() == mode {
-        true => Ok(()),
-        false => Err(ManageError::DeliveryModeFixed(mode)),
+    if changed.destination.delivery_mode() == mode {
+        Ok(())
+    } else {
+        Err(ManageError::DeliveryModeFixed(mode))
     }
 }
 

@@ -279,8 +279,10 @@ impl MessageReceiver {
             None => Awaited::Queue(self.queue()),
             Some(held) => Awaited::Session(SessionWait::In(held.of, held.name.clone())),
         };
-        let waiter = self.broker.wait_at(awaited, by);
-        let waiter = waiter.map_err(|error| self.with_address(error))?;
+        let waiter = self
+            .broker
+            .wait_at(awaited, by)
+            .map_err(|error| self.with_address(error))?;
         Ok(self.broker.due(&waiter, in_vain).await?)
     }
 

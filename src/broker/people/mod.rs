@@ -216,8 +216,8 @@ impl People {
     /// The user of the link with this token.
     pub async fn user_of_link(&self, token: &Secret) -> Result<User, PeopleError> {
         let found = self.accounts.user_of_link(hash_of(token), self.clock.now());
-        let found = found.await?.filter(|user| user.disabled_at.is_none());
-        found.ok_or(PeopleError::DeadLink)
+        let enabled = found.await?.filter(|user| user.disabled_at.is_none());
+        enabled.ok_or(PeopleError::DeadLink)
     }
 
     /// Sets the password of a link's user, who is at `address`. The link is used up, and all sessions end.
@@ -320,8 +320,8 @@ impl People {
     {
         let place = self.place_to_guess::<E>(name, address).await?;
         let known = async {
-            let user = self.accounts.find(name.to_owned()).await?;
-            let user = user.filter(|user| !user.password_hash.is_empty());
+            let found = self.accounts.find(name.to_owned()).await?;
+            let user = found.filter(|user| !user.password_hash.is_empty());
             let hash = user
                 .as_ref()
                 .map_or(password::NOBODY, |user| &user.password_hash);

@@ -97,9 +97,9 @@ impl SignIns {
     /// The attempt of a cookie that belongs to `state` and has neither ended nor expired.
     pub fn open(&self, cookie: &str, state: &str, now: Timestamp) -> Option<SignIn> {
         let (text, tag) = cookie.split_once('.')?;
-        let [text, tag] = [text, tag].map(|part| URL_SAFE_NO_PAD.decode(part));
-        let text = text.ok()?;
-        hmac::verify(&self.key, &text, &tag.ok()?).ok()?;
+        let text = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
+        hmac::verify(&self.key, &text, &tag).ok()?;
         let attempt: SignIn = serde_json::from_slice(&text).ok()?;
         let age = now.since(Timestamp::from_ms(attempt.since_ms));
         let is_same = verify_slices_are_equal(attempt.state.as_bytes(), state.as_bytes()).is_ok();

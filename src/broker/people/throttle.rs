@@ -106,8 +106,10 @@ fn guessers(account: Option<&str>, address: Option<IpAddr>) -> Guessers {
     let hash = |text: String| sha256_hex(text.as_bytes());
     let account = account.map(str::to_lowercase);
     let network = address.map(network);
-    let there = account.as_ref().zip(network);
-    let there = there.map(|(account, network)| format!("account there {network} {account}"));
+    let there = account
+        .as_ref()
+        .zip(network)
+        .map(|(account, network)| format!("account there {network} {account}"));
     let networks = network.iter().map(|it| hash(format!("network {it}")));
     Guessers {
         account_there: there.map(hash),
