@@ -112,7 +112,8 @@ impl Broker {
     /// Queues the notice of a probation that began or ended.
     pub(in crate::broker) fn note_probation(&self, id: SubscriptionId, change: Change) {
         let registry = self.registry();
-        let Some(of) = registry.subscription(id).and_then(subscribed) else {
+        let found = registry.subscription(id);
+        let Some(of) = found.and_then(|(topic, each)| subscribed(topic, each)) else {
             return;
         };
         match (change.before.probation, change.after.probation) {
