@@ -21,7 +21,7 @@ use crate::model::name::{AlertChannelName, AlertRuleName, TopicName};
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What is watched.
+/// A condition of the appliance to watch for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertRule {
     pub enabled: bool,
@@ -47,7 +47,7 @@ pub enum AlertCondition {
     BackupFailed,
 }
 
-/// What rules are judged by.
+/// The observations that alert rules are evaluated against.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub endpoints: Vec<(String, EndpointHealth)>,
@@ -58,13 +58,13 @@ pub struct Facts {
     pub disk_free: Option<u64>,
     /// When the last event of each topic came.
     pub last_events: Vec<(TopicName, Timestamp)>,
-    /// What expires, and when.
+    /// Everything that expires, and when.
     pub expiring: Vec<(String, Timestamp)>,
     /// How the last backup since the start ended.
     pub backup: Option<Result<(), String>>,
 }
 
-/// What is known of an endpoint.
+/// The health of an endpoint, as far as attempts have shown it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointHealth {
     /// Nothing was sent to it since the start.
@@ -101,9 +101,9 @@ pub struct Alert {
     pub object: String,
     pub detail: String,
     pub since: Timestamp,
-    /// Whether a message has said that it fires.
+    /// Is true once a message has said that the alert fires.
     pub is_told: bool,
-    /// Whether it is over, which is still to be told.
+    /// Is true once the alert is over, until a message has said so.
     pub is_over: bool,
 }
 
@@ -120,12 +120,12 @@ pub struct StoredAlertRule {
     pub updated_at: Timestamp,
 }
 
-/// What a rule has to say.
+/// A message about the alerts of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertMessage {
     pub subject: String,
     pub text: String,
-    /// Whether the rule fires for anything.
+    /// Is true if the rule fires for at least one object.
     pub is_firing: bool,
 }
 
@@ -421,7 +421,7 @@ pub struct WebHookChannel {
 }
 
 named_enum! {
-    /// What the body of a message looks like.
+    /// The format of the body of an alert message.
     pub enum AlertFormat {
         Json,
         Slack,
@@ -487,14 +487,14 @@ pub struct StoredAlertChannel {
 }
 
 impl StoredAlertChannel {
-    /// Whether the last message did not arrive.
+    /// Returns whether the last message could not be delivered.
     pub fn is_failing(&self) -> bool {
         self.failed_at.is_some() && self.failed_at > self.sent_at
     }
 }
 
 named_enum! {
-    /// What became of a message.
+    /// The delivery state of an alert message.
     pub enum AlertMessageState {
         Pending,
         Sent,

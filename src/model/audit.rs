@@ -161,7 +161,7 @@ impl Caller {
     }
 }
 
-/// What an action was about. It keeps its name when the thing itself is gone.
+/// The object of an action. It keeps its name when the object itself is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub kind: TargetKind,
@@ -181,9 +181,9 @@ pub enum TargetKind {
     Queue,
     ServiceBusTopic,
     ServiceBusSubscription,
-    /// Of a Service Bus subscription.
+    /// A rule of a Service Bus subscription.
     Rule,
-    /// Of a queue or a Service Bus topic, or of all of them.
+    /// A shared access rule, for one queue or Service Bus topic, or for all of them.
     AccessRule,
     Inspector,
     AlertRule,
@@ -247,7 +247,7 @@ impl Target {
     }
 }
 
-/// As it stands in a sentence.
+/// Writes the target in the form that it has in a sentence.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
@@ -287,8 +287,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// What was done, with what a reader of the log needs to know of it. Variants and their members are
-/// stored by their names, so none is renamed.
+/// A recorded action, with the details that a reader of the audit log needs. Variants and their members are stored by
+/// their names, so none may be renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all_fields = "camelCase")]
 pub enum AuditAction {
@@ -301,10 +301,10 @@ pub enum AuditAction {
     Delete {
         changes: Vec<Change>,
     },
-    /// Of an event subscription or a replay job.
+    /// An event subscription or a replay job was paused.
     Pause,
     Resume,
-    /// Of a replay job.
+    /// A replay job was cancelled.
     Cancel,
     /// The receiver of an event subscription was asked again whether it wants events.
     Validate,
@@ -372,7 +372,7 @@ pub enum AuditAction {
     RemoveSecondFactor,
     Disable,
     Enable,
-    /// Of a user, or of everybody on the appliance.
+    /// The sessions of a user, or of everybody on the appliance, were ended.
     EndSessions {
         sessions: u64,
     },
@@ -413,7 +413,8 @@ impl AuditAction {
         action["action"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Whether its target is defined otherwise, or is no more: what files may have the only say in.
+    /// Returns whether the action creates, redefines or deletes its target. Only the files of the provisioning
+    /// directory may do that to a target that comes from there.
     pub fn redefines(&self) -> bool {
         matches!(
             self,
@@ -427,7 +428,7 @@ impl AuditAction {
         )
     }
 
-    /// What it changed of its target.
+    /// Returns the changes that the action made to its target.
     pub fn changes(&self) -> &[Change] {
         if let Self::Create { changes } | Self::Update { changes } | Self::Delete { changes } = self
         {
@@ -459,7 +460,8 @@ pub struct AuditRow {
 }
 
 impl AuditEntry {
-    /// The same for as many dead letters as the transaction has found; `None` for none.
+    /// Sets the number of dead letters to the number that the transaction has found. Returns `None` if it has found
+    /// none.
     pub fn of_dead_letters(mut self, count: usize) -> Option<Self> {
         if let AuditAction::Resubmit { dead_letters, .. }
         | AuditAction::PurgeDeadLetters { dead_letters }
@@ -507,7 +509,7 @@ impl AuditEntry {
             && matches!(&self.caller.actor, Actor::User(name) if *name == self.target.name)
     }
 
-    /// What was done, as a sentence without its subject and its full stop.
+    /// Describes the action in a sentence without a subject and a full stop.
     pub fn describe(&self) -> String {
         use AuditAction::*;
         let target = &self.target;

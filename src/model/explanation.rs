@@ -7,14 +7,14 @@ use crate::model::filter::{EventView, FilterResult};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SkipReason};
 
-/// What decides whether an event subscription, as it is now, gets an event.
+/// An explanation of why an event subscription, as it is now, gets an event or does not get it.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub subscription: Arc<EventSubscription>,
     /// Why it gets no events at that time, whatever its filter says.
     pub abstains: Option<SkipReason>,
     pub verdict: FilterResult,
-    /// Whether the subscription was changed after the event, so that it may have been different then.
+    /// Is true if the subscription was changed after the event, so that it may have been different then.
     pub changed_since: bool,
 }
 
@@ -53,7 +53,7 @@ impl Explanation {
         }
     }
 
-    /// The same for those who may not see what events carry.
+    /// Removes the values that are hidden from users who may not see what events carry.
     pub fn without_data(self) -> Self {
         Self {
             verdict: self.verdict.without_data(),
@@ -61,7 +61,7 @@ impl Explanation {
         }
     }
 
-    /// Whether the subscription gets the event.
+    /// Returns whether the subscription gets the event.
     pub fn matched(&self) -> bool {
         self.abstains.is_none() && self.verdict.matched()
     }

@@ -34,7 +34,7 @@ impl Default for ExportRules {
     }
 }
 
-/// What becomes of dead letters whose storage was unreachable for [`STORAGE_OUTAGE_MAX`].
+/// The treatment of dead letters whose storage was unreachable for [`STORAGE_OUTAGE_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenUnavailable {
     /// They stay in the queue until the storage is back.
@@ -80,7 +80,7 @@ impl Outage {
         lasts_long(self.since, now, scale).then(|| now - scale.shrink(STORAGE_OUTAGE_MAX))
     }
 
-    /// Whether to try now: at once if the subscription was changed since the last try.
+    /// Returns whether to try now. A change of the subscription since the last try makes the next one due at once.
     pub fn is_due(&self, changed_at: Timestamp, now: Timestamp) -> bool {
         self.next_try_at <= now || self.tried_at < changed_at
     }

@@ -29,7 +29,7 @@ pub struct InspectorDefinition {
     /// The body of every scripted response whose status allows one; at most
     /// [`INSPECTOR_BODY_BYTES_MAX`](crate::model::limits::INSPECTOR_BODY_BYTES_MAX) bytes, empty for none.
     pub body: String,
-    /// Whether every event goes through the responses on its own, by the number of its earlier attempts.
+    /// Is true if every event goes through the responses on its own, by the number of its earlier attempts.
     pub per_event: bool,
 }
 

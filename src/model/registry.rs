@@ -44,7 +44,7 @@ impl ResourceScope {
         }
     }
 
-    /// That of what belongs to no namespace, whose name may have slashes.
+    /// Returns the resource id of a topic that belongs to no namespace. Its name may have slashes.
     fn entity_id(&self, name: &TopicName) -> String {
         format!("{}/topics/{name}", self.provider())
     }
@@ -121,13 +121,13 @@ impl EntityKey {
     }
 }
 
-/// What filters make of an event, as far as they were asked.
+/// The subscriptions of a topic whose filters match an event, as far as the filters were asked.
 #[derive(Debug, Default)]
 pub struct FanOutPart {
     pub targets: Vec<SubscriptionId>,
     /// The place of the subscription to go on with; `None` if all were asked.
     pub next: Option<usize>,
-    /// What it has cost.
+    /// The number of steps that the filters have taken.
     pub steps: usize,
 }
 
@@ -574,7 +574,7 @@ impl TopicEntry {
         all.filter(|each| self.subscription_kind(each) == SubscriptionKind::Event)
     }
 
-    /// Whether the rules of a subscription decide what it gets, and not its filter: it is one of Service Bus.
+    /// Returns whether a subscription is one of Service Bus. Its rules decide what it gets, and not its filter.
     pub fn has_rules(&self, subscription: &EventSubscription) -> bool {
         match self.subscription_kind(subscription) {
             SubscriptionKind::ServiceBus => true,
@@ -604,7 +604,7 @@ impl TopicEntry {
         self.subscriptions.get(&name.key())
     }
 
-    /// What clients of Service Bus call a queue, or a subscription, of it.
+    /// Returns the address by which clients of Service Bus know the queue, or a subscription of the topic.
     pub fn queue_address(&self, subscription: &EventSubscription) -> String {
         let name = &self.topic.name;
         match self.subscription_kind(subscription) {
@@ -659,8 +659,8 @@ impl TopicEntry {
         self.fan_out_part(event, now, 0, usize::MAX).targets
     }
 
-    /// The same for the subscriptions from a place on, until the filters have taken about so many steps (see
-    /// [`EventView::steps`]).
+    /// Does the work of [`TopicEntry::fan_out`] for the subscriptions from the place `from` on, until their filters
+    /// have taken about `steps_max` steps (see [`EventView::steps`]).
     pub fn fan_out_part(
         &self,
         event: &Event,

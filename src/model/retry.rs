@@ -198,7 +198,7 @@ impl DeliveryProfile {
 
 /// A failure that a rule is about.
 enum Failure {
-    /// Of any destination.
+    /// A failure of any destination with this outcome.
     As(Outcome),
     /// A response of a webhook with this status, where the rules know more than its outcome says.
     Http(u16),
@@ -213,7 +213,7 @@ impl Failure {
     }
 }
 
-/// What the rules list for a failure.
+/// Returns what the rules list for a failure.
 fn find<T: Copy>(rules: &[(Failure, T)], failed: &AttemptResult) -> Option<T> {
     let found = rules.iter().find(|(failure, _)| failure.is(failed));
     found.map(|(_, listed)| *listed)

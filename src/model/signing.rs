@@ -10,7 +10,7 @@ use crate::base::{Entropy, Timestamp, sha256_hex};
 use crate::model::access::Secret;
 use crate::model::limits::SIGNING_SECRETS_MAX;
 
-/// What every secret begins with (Standard Webhooks 1.0.0).
+/// The prefix of every secret (Standard Webhooks 1.0.0).
 const PREFIX: &str = "whsec_";
 
 /// Bytes of a secret (Standard Webhooks 1.0.0: 24 to 64).

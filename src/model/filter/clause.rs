@@ -42,12 +42,12 @@ pub enum Operand {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Conditions {
     pub clauses: Vec<Clause>,
-    /// Whether filters match elements of arrays; otherwise an array fails (rule 4.2).
+    /// Is true if filters match elements of arrays; otherwise an array fails (rule 4.2).
     pub on_arrays: bool,
 }
 
 impl Conditions {
-    /// Whether `event` passes all of them.
+    /// Returns whether `event` passes all clauses.
     pub(super) fn hold(&self, event: &EventView<'_>, dialect: Dialect) -> bool {
         let mut clauses = self.clauses.iter();
         clauses.all(|clause| {
@@ -85,7 +85,7 @@ impl Conditions {
 }
 
 impl Clause {
-    /// What it costs to compare what is found at the key.
+    /// Returns the number of steps that it takes to compare the value at the key.
     fn steps(&self, found: Option<&Node<'_>>) -> usize {
         let values = self.operand.value_count().max(1);
         found.map_or(1, |found| found.value().steps() * values)
@@ -125,7 +125,7 @@ impl Clause {
         }
     }
 
-    /// Whether `value` matches the operator without its negation; `None` if it is of another type.
+    /// Returns whether `value` matches the operator without its negation; `None` if it is of another type.
     fn hits(&self, value: &Scalar) -> Option<bool> {
         let number = |test: fn(&Decimal, &Decimal) -> bool| {
             let value = value.number()?;

@@ -8,12 +8,12 @@ pub struct Text {
 }
 
 impl Text {
-    /// As it was written.
+    /// Returns the text as it was written.
     pub fn as_str(&self) -> &str {
         &self.written
     }
 
-    /// As it is compared: two texts that differ in letter case alone have the same form.
+    /// Returns the form that is compared: two texts that differ in letter case alone have the same form.
     pub(super) fn folded(&self) -> &str {
         &self.folded
     }

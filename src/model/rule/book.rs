@@ -44,7 +44,7 @@ struct Ready {
     others: Vec<(SubscriptionId, Vec<Arc<Rule>>)>,
 }
 
-/// What rules make of a message.
+/// The copies that rules make of a message.
 #[derive(Debug, Default, PartialEq)]
 pub struct Copies {
     /// Who gets it as it is: one copy each, for all matching rules without an action.
@@ -53,7 +53,7 @@ pub struct Copies {
     pub changing: Vec<ChangedCopy>,
     /// Who has a rule that cannot be evaluated for it, and the first problem of each.
     pub unevaluated: BTreeMap<SubscriptionId, String>,
-    /// Whether the steps were too few for some of the rules.
+    /// Is true if the steps were too few for some of the rules.
     pub is_cut: bool,
 }
 
@@ -111,8 +111,8 @@ impl RuleBook {
         self.rules.values().flat_map(|rules| rules.values())
     }
 
-    /// What becomes of `message` for the subscriptions that take messages. Each has an equal part of the steps, and of
-    /// what those before it have left, so that the rules of one cost no other its messages.
+    /// Applies the rules to `message` for the subscriptions that take messages. Each subscription has an equal part of
+    /// the steps, and of those that the ones before it have left, so that the rules of one cost no other its messages.
     pub fn copies(
         &self,
         message: &dyn MessageView,

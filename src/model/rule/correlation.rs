@@ -23,7 +23,7 @@ const FIELDS: [SystemProperty; 8] = [
 /// their value whatever their type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CorrelationFilter {
-    /// Of [`CorrelationFilter::fields`], each once.
+    /// Properties out of [`CorrelationFilter::fields`], each once.
     pub system: Vec<(SystemProperty, String)>,
     pub user: Vec<(String, RuleValue)>,
 }
@@ -64,12 +64,12 @@ impl CorrelationFilter {
             .sum::<usize>()
     }
 
-    /// Whether it compares nothing, which no filter may.
+    /// Returns whether the filter compares nothing, which is not allowed.
     pub fn is_empty(&self) -> bool {
         self.system.is_empty() && self.user.is_empty()
     }
 
-    /// Whether `message` has everything that is asked for.
+    /// Returns whether `message` has everything that the filter asks for.
     pub fn matches(
         &self,
         message: &dyn MessageView,
@@ -118,7 +118,7 @@ impl CorrelationFilter {
         })
     }
 
-    /// What has to hold; `None` if it can never hold, since one of the values equals nothing.
+    /// Returns the conditions that all have to hold; `None` if they never can, since one of the values equals nothing.
     pub(super) fn conditions(&self) -> Option<Vec<Condition>> {
         let system = self.system.iter();
         let system =
@@ -132,7 +132,7 @@ impl CorrelationFilter {
     }
 }
 
-/// What a message offers to conditions.
+/// Returns all conditions that hold for a message.
 pub(super) fn offered(message: &dyn MessageView) -> Vec<Condition> {
     let system = FIELDS.into_iter().filter_map(|property| {
         let text = text_of(message.system(property)?)?;

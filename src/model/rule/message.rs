@@ -1,4 +1,4 @@
-//! What rules see of a message.
+//! The properties of a message that rules see.
 
 use std::fmt;
 
@@ -42,7 +42,8 @@ impl SystemProperty {
         all.find(|each| each.name().eq_ignore_ascii_case(name))
     }
 
-    /// Whether a rule may set it: what the sender says of a message, not what the broker does.
+    /// Returns whether a rule may set the property. That holds for properties that senders set, not for those of the
+    /// broker.
     pub fn is_settable(self) -> bool {
         match self {
             Self::MessageId

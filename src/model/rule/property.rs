@@ -23,7 +23,7 @@ pub enum PropertyValue {
     Uuid(Uuid),
     Binary(Vec<u8>),
     Text(String),
-    /// Of a type that nothing is compared with.
+    /// A value of a type that nothing is compared with.
     Other,
 }
 
@@ -91,7 +91,7 @@ named_enum! {
 }
 
 impl IntegerType {
-    /// Whether `number` can be had in this width.
+    /// Returns whether `number` is in the range of this type.
     pub fn holds(self, number: i128) -> bool {
         let (min, max) = match self {
             Self::Ubyte => (0, i128::from(u8::MAX)),

@@ -1,4 +1,4 @@
-//! What expressions come to for a message, in three-valued logic: `None` is unknown.
+//! The evaluation of expressions for a message, in three-valued logic: `None` is unknown.
 
 use std::cmp::Ordering;
 
@@ -41,7 +41,7 @@ pub enum EvaluationError {
     TextTooLong,
 }
 
-/// What an action does to a message, each property once.
+/// The changes that an action makes to a message, each property once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// `None` removes.
@@ -207,7 +207,7 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// What `statements` do to a copy of `message`.
+/// Returns the changes that `statements` make to a copy of `message`.
 pub(super) fn apply(
     statements: &[Statement],
     message: &dyn MessageView,

@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
         check(found, Use::Condition, column)
     }
 
-    /// What can be compared, calculated with, and set.
+    /// Reads an expression that can be compared, calculated with, and set.
     fn value(&mut self) -> Parsed<Expression> {
         let column = self.column();
         let found = self.sum()?;

@@ -37,8 +37,8 @@ const SIGNS: [&str; 17] = [
     "<>", "!=", ">=", "<=", "=", ">", "<", "(", ")", ",", "+", "-", "*", "/", "%", ".", ";",
 ];
 
-/// What begins a comment in other dialects of SQL. Two minuses would be read as signs of a number otherwise, and say
-/// something else than was meant.
+/// The beginnings of comments in other dialects of SQL. They are not accepted, since two minuses would be read as signs
+/// of a number and mean something else than the author intended.
 const COMMENTS: [&str; 2] = ["--", "/*"];
 
 type Input<'a> = LocatingSlice<&'a str>;
