@@ -175,8 +175,8 @@ impl AlertCondition {
                 found.collect()
             }
             Self::OldPending { minutes } => {
-                let old = facts.oldest_pending.iter();
-                let old = old.filter(|(_, at)| now.since(*at) > *minutes * MINUTE);
+                let pending = facts.oldest_pending.iter();
+                let old = pending.filter(|(_, at)| now.since(*at) > *minutes * MINUTE);
                 let said = |at| format!("oldest pending since {} UTC", date_time(at));
                 old.map(|(of, at)| certain(of, said(*at))).collect()
             }
@@ -192,14 +192,17 @@ impl AlertCondition {
                 let last = all.find(|(name, _)| name == topic);
                 let quiet = last.filter(|(_, at)| now.since(*at) > *minutes * MINUTE);
                 let said = |at| format!("no event since {} UTC", date_time(at));
-                let quiet = quiet.map(|(name, at)| certain(name.as_str(), said(*at)));
-                Vec::from_iter(quiet)
+                let finding = quiet.map(|(name, at)| certain(name.as_str(), said(*at)));
+                Vec::from_iter(finding)
             }
             Self::Expiring { days } => {
                 let soon = |at: Timestamp| at <= now + *days * DAY;
-                let said = |at: Timestamp| match at <= now {
-                    true => format!("expired at {} UTC", date_time(at)),
-                    false => format!("expires at {} UTC", date_time(at)),
+                let said = |at: Timestamp| {
+                    if at <= now {
+                        format!("expired at {} UTC", date_time(at))
+                    } else {
+                        format!("expires at {} UTC", date_time(at))
+                    }
                 };
                 let expiring = facts.expiring.iter().filter(|(_, at)| soon(*at));
                 expiring.map(|(of, at)| certain(of, said(*at))).collect()
@@ -269,16 +272,18 @@ impl StoredAlertRule {
         is_heard: bool,
         now: Timestamp,
     ) -> (Vec<Alert>, Option<AlertMessage>) {
-        let findings = match self.rule.enabled {
-            true => self.rule.condition.findings(facts, now),
-            false => Vec::new(),
+        let findings = if self.rule.enabled {
+            self.rule.condition.findings(facts, now)
+        } else {
+            Vec::new()
         };
         let mut alerts = self.after(&findings, now);
         let is_soon = |told_at| now.since(told_at) < ALERT_MESSAGE_INTERVAL && told_at <= now;
         let has_news = alerts.iter().any(|alert| alert.is_over || !alert.is_told);
-        let message = match has_news && is_heard && !self.told_at.is_some_and(is_soon) {
-            true => Some(self.message(&alerts)),
-            false => None,
+        let message = if has_news && is_heard && !self.told_at.is_some_and(is_soon) {
+            Some(self.message(&alerts))
+        } else {
+            None
         };
         if message.is_some() || !is_heard {
             alerts.retain(|alert| !alert.is_over);
@@ -328,9 +333,10 @@ impl StoredAlertRule {
         let (over, firing): (Vec<&Alert>, Vec<&Alert>) = alerts.iter().partition(|it| it.is_over);
         let (old, new): (Vec<&Alert>, Vec<&Alert>) =
             firing.iter().copied().partition(|it| it.is_told);
-        let subject = match new.is_empty() {
-            false => format!("{title}: {}", named(&new)),
-            true => format!("Resolved: {title}: {}", named(&over)),
+        let subject = if new.is_empty() {
+            format!("Resolved: {title}: {}", named(&over))
+        } else {
+            format!("{title}: {}", named(&new))
         };
         let mut lines: Vec<String> = Vec::new();
         lines.extend(new.iter().map(|it| format!("{}: {}", it.object, it.detail)));

@@ -201,8 +201,10 @@ pub enum TargetKind {
 impl TargetKind {
     /// The target of that name or number.
     pub fn named(self, name: impl fmt::Display) -> Target {
-        let name = name.to_string();
-        Target { kind: self, name }
+        Target {
+            kind: self,
+            name: name.to_string(),
+        }
     }
 }
 
@@ -511,42 +513,44 @@ impl AuditEntry {
 
     /// Describes the action in a sentence without a subject and a full stop.
     pub fn describe(&self) -> String {
-        use AuditAction::*;
         let target = &self.target;
         let is_own = self.is_own();
         let is_everything = target.kind == TargetKind::Appliance;
-        let of = |what: &str| match is_own {
-            true => format!("own {what}"),
-            false => format!("{what} of {target}"),
+        let of = |what: &str| {
+            if is_own {
+                format!("own {what}")
+            } else {
+                format!("{what} of {target}")
+            }
         };
         match &self.action {
-            Create { .. } => format!("Created {target}"),
-            Update { changes } => updated(changes, target),
-            Delete { .. } => format!("Deleted {target}"),
-            Pause => format!("Paused {target}"),
-            Resume => format!("Resumed {target}"),
-            Cancel => format!("Cancelled {target}"),
-            Validate => format!("Requested validation of {target}"),
-            ShowSecrets { what } => format!("Viewed {} of {target}", what.words()),
-            RegenerateKey { key } => format!("Regenerated {key} of {target}"),
-            CreateSasToken { key, expires_at } => {
+            AuditAction::Create { .. } => format!("Created {target}"),
+            AuditAction::Update { changes } => updated(changes, target),
+            AuditAction::Delete { .. } => format!("Deleted {target}"),
+            AuditAction::Pause => format!("Paused {target}"),
+            AuditAction::Resume => format!("Resumed {target}"),
+            AuditAction::Cancel => format!("Cancelled {target}"),
+            AuditAction::Validate => format!("Requested validation of {target}"),
+            AuditAction::ShowSecrets { what } => format!("Viewed {} of {target}", what.words()),
+            AuditAction::RegenerateKey { key } => format!("Regenerated {key} of {target}"),
+            AuditAction::CreateSasToken { key, expires_at } => {
                 let at = expires_at.parse::<Timestamp>().ok();
-                let at = at.map(|at| format!("{} UTC", human::date_time(at)));
-                let until = at.as_ref().unwrap_or(expires_at);
+                let shown = at.map(|at| format!("{} UTC", human::date_time(at)));
+                let until = shown.as_ref().unwrap_or(expires_at);
                 format!("Created SAS token for {target} with {key}, valid until {until}")
             }
-            RotateSigningSecret => format!("Rotated signing secret of {target}"),
-            RemoveSigningSecrets => format!("Removed signing secrets of {target}"),
-            PublishEvents { events } => {
+            AuditAction::RotateSigningSecret => format!("Rotated signing secret of {target}"),
+            AuditAction::RemoveSigningSecrets => format!("Removed signing secrets of {target}"),
+            AuditAction::PublishEvents { events } => {
                 format!("Published {} to {target}", count(*events, "event"))
             }
-            SendMessage => format!("Sent a message to {target}"),
-            ImportDeadLetters { events } => {
+            AuditAction::SendMessage => format!("Sent a message to {target}"),
+            AuditAction::ImportDeadLetters { events } => {
                 format!("Imported {} to {target}", count(*events, "dead letter"))
             }
-            SendEvent { event } => format!("Sent event {event} to {target}"),
-            RetryNow => format!("Retried {target}"),
-            Resubmit {
+            AuditAction::SendEvent { event } => format!("Sent event {event} to {target}"),
+            AuditAction::RetryNow => format!("Retried {target}"),
+            AuditAction::Resubmit {
                 dead_letters,
                 to,
                 edited,
@@ -556,16 +560,21 @@ impl AuditEntry {
                 } else {
                     "Resubmitted"
                 };
-                let to = to
+                let destination = to
                     .as_ref()
                     .map_or_else(String::new, |to| format!(" to {to}"));
-                match target.kind == TargetKind::DeadLetter {
-                    true => format!("{verb} {target}{to}"),
-                    false => format!("{verb} {}{to}", count(*dead_letters, "dead letter")),
+                if target.kind == TargetKind::DeadLetter {
+                    format!("{verb} {target}{destination}")
+                } else {
+                    format!(
+                        "{verb} {}{destination}",
+                        count(*dead_letters, "dead letter")
+                    )
                 }
             }
-            PurgeDeadLetters { dead_letters } | CompleteDeadLetters { dead_letters } => {
-                let is_purge = matches!(self.action, PurgeDeadLetters { .. });
+            AuditAction::PurgeDeadLetters { dead_letters }
+            | AuditAction::CompleteDeadLetters { dead_letters } => {
+                let is_purge = matches!(self.action, AuditAction::PurgeDeadLetters { .. });
                 let verb = if is_purge { "Purged" } else { "Completed" };
                 let removed = format!("{verb} {}", count(*dead_letters, "dead letter"));
                 match (is_everything, target.kind) {
@@ -574,24 +583,24 @@ impl AuditEntry {
                     (false, _) => format!("{removed} of {target}"),
                 }
             }
-            StartReplay { deliveries } => {
+            AuditAction::StartReplay { deliveries } => {
                 format!("Started {target} over {}", count(*deliveries, "event"))
             }
-            ClearRequests { requests } => {
+            AuditAction::ClearRequests { requests } => {
                 format!("Cleared {} of {target}", count(*requests, "request"))
             }
-            SendTestMessage => format!("Sent test message to {target}"),
-            SetUp => format!("Set up Everpost with administrator {}", target.name),
-            SignIn => "Signed in".to_owned(),
-            RejectSignIn { reason } => format!("Was rejected at sign-in: {reason}"),
-            SignOut => "Signed out".to_owned(),
-            ChangePassword => format!("Changed {}", of("password")),
-            CreatePasswordLink => format!("Created password link for {target}"),
-            SetUpSecondFactor => format!("Set up {}", of("second factor")),
-            RemoveSecondFactor => format!("Removed {}", of("second factor")),
-            Disable => format!("Disabled {target}"),
-            Enable => format!("Enabled {target}"),
-            EndSessions { sessions } => {
+            AuditAction::SendTestMessage => format!("Sent test message to {target}"),
+            AuditAction::SetUp => format!("Set up Everpost with administrator {}", target.name),
+            AuditAction::SignIn => "Signed in".to_owned(),
+            AuditAction::RejectSignIn { reason } => format!("Was rejected at sign-in: {reason}"),
+            AuditAction::SignOut => "Signed out".to_owned(),
+            AuditAction::ChangePassword => format!("Changed {}", of("password")),
+            AuditAction::CreatePasswordLink => format!("Created password link for {target}"),
+            AuditAction::SetUpSecondFactor => format!("Set up {}", of("second factor")),
+            AuditAction::RemoveSecondFactor => format!("Removed {}", of("second factor")),
+            AuditAction::Disable => format!("Disabled {target}"),
+            AuditAction::Enable => format!("Enabled {target}"),
+            AuditAction::EndSessions { sessions } => {
                 let ended = format!("Ended {}", count(*sessions, "session"));
                 match (is_everything, is_own) {
                     (true, _) => format!("{ended} of all users"),
@@ -599,12 +608,12 @@ impl AuditEntry {
                     (false, false) => format!("{ended} of {target}"),
                 }
             }
-            CreateSupportBundle => "Created support bundle".to_owned(),
-            StartBackup { directory } => format!("Started backup to {directory}"),
-            CheckIntegrity => "Checked integrity of the database".to_owned(),
-            RecountDeliveries => "Recounted deliveries".to_owned(),
-            TestConnection => format!("Tested connection to {target}"),
-            CheckUrl => format!("Checked URL {target}"),
+            AuditAction::CreateSupportBundle => "Created support bundle".to_owned(),
+            AuditAction::StartBackup { directory } => format!("Started backup to {directory}"),
+            AuditAction::CheckIntegrity => "Checked integrity of the database".to_owned(),
+            AuditAction::RecountDeliveries => "Recounted deliveries".to_owned(),
+            AuditAction::TestConnection => format!("Tested connection to {target}"),
+            AuditAction::CheckUrl => format!("Checked URL {target}"),
         }
     }
 }
@@ -636,9 +645,10 @@ fn updated(changes: &[Change], target: &Target) -> String {
     if changes.len() > NAMED_MAX {
         names.push(format!("{} more", changes.len() - NAMED_MAX));
     }
-    match names.is_empty() {
-        true => format!("Saved {target} without changes"),
-        false => format!("Changed {} of {target}", names.join(", ")),
+    if names.is_empty() {
+        format!("Saved {target} without changes")
+    } else {
+        format!("Changed {} of {target}", names.join(", "))
     }
 }
 

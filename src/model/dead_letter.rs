@@ -212,8 +212,10 @@ impl DeadLetterDetails {
 fn check_length(field: &str, text: &str) -> Result<(), InvalidDetails> {
     let found = text.chars().count();
     if found > DEAD_LETTER_TEXT_MAX {
-        let field = field.to_owned();
-        return Err(InvalidDetails::TooLong { field, found });
+        return Err(InvalidDetails::TooLong {
+            field: field.to_owned(),
+            found,
+        });
     }
     Ok(())
 }

@@ -208,9 +208,11 @@ impl AttemptResult {
 
     /// The result of an attempt that was counted but not made, because of a probation with this cause.
     pub fn skipped(cause: Outcome) -> Self {
-        let cause = cause.name();
         Self {
-            error: Some(format!("not tried: on probation because of {cause}")),
+            error: Some(format!(
+                "not tried: on probation because of {}",
+                cause.name()
+            )),
             ..Self::of(Outcome::Probation)
         }
     }
@@ -306,9 +308,10 @@ impl Settlement {
     pub fn for_exhausted(reason: DeadLetterReason, by: &SubscriptionDefinition) -> Self {
         let pulled = by.destination.pull_queue();
         let drops_expired = pulled.is_some_and(|pulled| !pulled.receiving.keeps_expired);
-        match reason == DeadLetterReason::TimeToLiveExceeded && drops_expired {
-            true => Self::Drop(reason),
-            false => Self::DeadLetter(reason).for_destination(&by.dead_letter),
+        if reason == DeadLetterReason::TimeToLiveExceeded && drops_expired {
+            Self::Drop(reason)
+        } else {
+            Self::DeadLetter(reason).for_destination(&by.dead_letter)
         }
     }
 

@@ -191,8 +191,10 @@ impl EntityId {
         if let Some((_scheme, rest)) = text.split_once("://") {
             let path = rest.split_once('/').map_or("", |(_host, path)| path);
             let name = TopicName::of_service_bus_resource(path.trim_matches('/'))?;
-            let text = text.to_owned();
-            return Ok(Self { text, name });
+            return Ok(Self {
+                text: text.to_owned(),
+                name,
+            });
         }
         let is_collection = |part: &str| {
             let mut known = ENTITY_COLLECTIONS.into_iter();
@@ -213,8 +215,10 @@ impl EntityId {
             }
         };
         let name = TopicName::of_service_bus_resource(name)?;
-        let text = text.to_owned();
-        Ok(Self { text, name })
+        Ok(Self {
+            text: text.to_owned(),
+            name,
+        })
     }
 
     /// Returns the reference as it was written.

@@ -42,11 +42,13 @@ impl Explanation {
         at: Timestamp,
     ) -> Self {
         let is_younger = subscription.created_at > at;
-        let abstains = is_younger.then_some(SkipReason::CreatedLater);
-        let abstains = abstains.or_else(|| subscription.abstains(at));
         let has_rules = topic.has_rules(subscription);
+        let abstains = is_younger
+            .then_some(SkipReason::CreatedLater)
+            .or_else(|| subscription.abstains(at))
+            .or_else(|| has_rules.then_some(SkipReason::HasRules));
         Self {
-            abstains: abstains.or_else(|| has_rules.then_some(SkipReason::HasRules)),
+            abstains,
             verdict,
             changed_since: !is_younger && subscription.updated_at > at,
             subscription: Arc::clone(subscription),

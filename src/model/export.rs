@@ -58,12 +58,13 @@ pub struct Outage {
 impl Outage {
     /// The outage after a further failure.
     pub fn after(before: Option<Self>, error: String, now: Timestamp, scale: TimeScale) -> Self {
-        let (since, failures) = before.map_or((now, 0), |before| (before.since, before.failures));
-        let failures = failures.saturating_add(1);
+        let (since, earlier) = before.map_or((now, 0), |before| (before.since, before.failures));
+        let failures = earlier.saturating_add(1);
         let step = usize::try_from(failures - 1).unwrap_or(usize::MAX);
-        let wait = match lasts_long(since, now, scale) {
-            true => LONG_WAIT,
-            false => WAITS[step.min(WAITS.len() - 1)],
+        let wait = if lasts_long(since, now, scale) {
+            LONG_WAIT
+        } else {
+            WAITS[step.min(WAITS.len() - 1)]
         };
         Self {
             since,

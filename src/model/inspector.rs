@@ -50,9 +50,10 @@ impl InspectorDefinition {
     /// The response to a delivery, by the number of deliveries (`turn`) or of attempts of the same event
     /// before it.
     pub fn response(&self, turn: u32, attempts: u32) -> ScriptedResponse {
-        match self.per_event {
-            true => self.responses.response(attempts),
-            false => self.responses.response(turn),
+        if self.per_event {
+            self.responses.response(attempts)
+        } else {
+            self.responses.response(turn)
         }
     }
 }

@@ -255,9 +255,12 @@ impl Lock {
         let back = |at| Settlement::Retry {
             at: if self.deferred { NEVER } else { at },
         };
-        let dead_letter = |reason| match drops {
-            true => Settlement::Drop(reason),
-            false => Settlement::DeadLetter(reason),
+        let dead_letter = |reason| {
+            if drops {
+                Settlement::Drop(reason)
+            } else {
+                Settlement::DeadLetter(reason)
+            }
         };
         let is_dead_letter = self.of.queue == SubQueue::DeadLetter;
         let (settlement, result) = match disposition {

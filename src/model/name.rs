@@ -225,13 +225,14 @@ impl TopicName {
         entity(text, "a queue or topic").and_then(|name| {
             // In addresses, what stands behind the word is a subscription.
             let is_word = |part: &str| part.eq_ignore_ascii_case("Subscriptions");
-            match name.split(IN_NAMESPACE).any(is_word) {
-                true => Err(InvalidName {
+            if name.split(IN_NAMESPACE).any(is_word) {
+                Err(InvalidName {
                     what: "a queue or topic",
                     text: text.to_owned(),
                     problem: "no part of it can be \"Subscriptions\"".to_owned(),
-                }),
-                false => Ok(Self(name)),
+                })
+            } else {
+                Ok(Self(name))
             }
         })
     }
@@ -289,17 +290,16 @@ pub fn above(name: &str) -> impl Iterator<Item = &str> {
 impl SubscriptionName {
     /// The name of a subscription of any kind, that of a queue included.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
-        match ENTITY_NAME_CHARACTERS.contains(&text.chars().count()) && is_later_part(text) {
-            true => Ok(Self(text.into())),
-            false => {
-                let problem = "letters, digits, dots, hyphens and underscores, and not dots alone";
-                Err(unfit(
-                    text,
-                    "a subscription",
-                    &ENTITY_NAME_CHARACTERS,
-                    problem,
-                ))
-            }
+        if ENTITY_NAME_CHARACTERS.contains(&text.chars().count()) && is_later_part(text) {
+            Ok(Self(text.into()))
+        } else {
+            let problem = "letters, digits, dots, hyphens and underscores, and not dots alone";
+            Err(unfit(
+                text,
+                "a subscription",
+                &ENTITY_NAME_CHARACTERS,
+                problem,
+            ))
         }
     }
 
@@ -351,14 +351,15 @@ fn part(
     what: &'static str,
     length: RangeInclusive<usize>,
 ) -> Result<Arc<str>, InvalidName> {
-    match length.contains(&text.chars().count()) && is_part(text) {
-        true => Ok(text.into()),
-        false => Err(unfit(
+    if length.contains(&text.chars().count()) && is_part(text) {
+        Ok(text.into())
+    } else {
+        Err(unfit(
             text,
             what,
             &length,
             "letters, digits, dots, hyphens and underscores, no dot at the beginning",
-        )),
+        ))
     }
 }
 

@@ -157,8 +157,8 @@ impl Health {
             // This request was on the wire when the probation began.
             None | Some(_) => None,
         };
-        let prolonged = length.map(|length| {
-            let length = length.min(rules.longest);
+        let prolonged = length.map(|wanted| {
+            let length = wanted.min(rules.longest);
             Probation {
                 cause: seen.outcome,
                 status: seen.status,

@@ -216,14 +216,14 @@ impl Registry {
 
     /// Adds or replaces a topic. Its event subscriptions stay.
     pub fn put_topic(&mut self, topic: Topic) {
-        let namespace = match &topic.kind {
+        let namespace_name = match &topic.kind {
             TopicKind::Namespace { .. } => topic.name.namespace(),
             TopicKind::Custom(_)
             | TopicKind::Queue(_)
             | TopicKind::ServiceBus(_)
             | TopicKind::System(_) => None,
         };
-        let namespace = namespace.and_then(|name| self.namespace(&name).cloned());
+        let namespace = namespace_name.and_then(|name| self.namespace(&name).cloned());
         let resource_id = match &topic.kind {
             TopicKind::Namespace { .. } => self.scope.topic_id(&topic.name),
             TopicKind::Custom(_)
@@ -370,18 +370,18 @@ impl Registry {
         let above = || {
             name::above(&key).chain([key.as_str()]).find_map(|above| {
                 let topic = self.topics.get(&EntityKey::named(above));
-                let topic = topic.filter(is_entity).map(named);
+                let entity = topic.filter(is_entity).map(named);
                 let namespace = self.namespaces.get(above);
-                let namespace =
-                    namespace.map(|found| format!("the namespace {}", found.namespace.name));
-                namespace.or(topic)
+                namespace
+                    .map(|found| format!("the namespace {}", found.namespace.name))
+                    .or(entity)
             })
         };
         let from = EntityKey::named(format!("{key}/"));
-        let mut below = self.topics.range(from.clone()..).take_while(|(each, _)| {
+        let mut all_below = self.topics.range(from.clone()..).take_while(|(each, _)| {
             each.namespace == from.namespace && each.name.starts_with(&from.name)
         });
-        let below = below.find(|(_, topic)| is_entity(topic));
+        let below = all_below.find(|(_, topic)| is_entity(topic));
         above().or(below.map(|(_, topic)| named(topic)))
     }
 
@@ -623,8 +623,8 @@ impl TopicEntry {
         all.sort_unstable_by_key(|each| each.id);
         let own = all
             .iter()
-            .find(|each| is_kind(self, each, SubscriptionKind::OfQueue));
-        let own = own.cloned();
+            .find(|each| is_kind(self, each, SubscriptionKind::OfQueue))
+            .cloned();
         // The ids of transfer queues are the lowest ones.
         let transfers = own.iter().map(|own| own.id.transfers());
         let of_messages = all
@@ -647,9 +647,10 @@ impl TopicEntry {
 
     /// `event` as the filters of this topic's subscriptions see it.
     pub fn view<'a>(&'a self, event: &'a Event) -> EventView<'a> {
-        match self.topic.kind.input_schema().is_of_any_shape() {
-            true => EventView::of_custom_input(event, &self.resource_id),
-            false => EventView::new(event, &self.resource_id),
+        if self.topic.kind.input_schema().is_of_any_shape() {
+            EventView::of_custom_input(event, &self.resource_id)
+        } else {
+            EventView::new(event, &self.resource_id)
         }
     }
 

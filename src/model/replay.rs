@@ -122,9 +122,10 @@ impl NotResubmitted {
 
 /// The loop guard: whether an event that `resubmissions` lead to may be resubmitted once more.
 pub fn check_loop_guard(resubmissions: u32, resubmissions_max: u32) -> Result<(), NotResubmitted> {
-    match resubmissions < resubmissions_max {
-        true => Ok(()),
-        false => Err(NotResubmitted::ResubmittedTooOften),
+    if resubmissions < resubmissions_max {
+        Ok(())
+    } else {
+        Err(NotResubmitted::ResubmittedTooOften)
     }
 }
 

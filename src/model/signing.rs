@@ -128,9 +128,10 @@ impl Signing {
                 });
             }
         }
-        match all.len() <= SIGNING_SECRETS_MAX {
-            true => Ok(Self(all)),
-            false => Err(TooManySecrets),
+        if all.len() <= SIGNING_SECRETS_MAX {
+            Ok(Self(all))
+        } else {
+            Err(TooManySecrets)
         }
     }
 }

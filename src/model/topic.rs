@@ -260,9 +260,9 @@ impl NetworkAccess {
 
     /// Returns whether a publisher at `address` may publish.
     pub fn admits(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
+        let canonical = address.to_canonical();
         !self.disabled
-            && (self.allowed.is_empty() || self.allowed.iter().any(|net| net.contains(&address)))
+            && (self.allowed.is_empty() || self.allowed.iter().any(|net| net.contains(&canonical)))
     }
 }
 

@@ -252,9 +252,10 @@ impl Filter {
 
     /// A condition on the subject; `None` if there is none.
     fn show_asked(&self, verb: &str, part: &Text) -> Option<String> {
-        let case = match self.subject_case_sensitive {
-            true => " in this letter case",
-            false => "",
+        let case = if self.subject_case_sensitive {
+            " in this letter case"
+        } else {
+            ""
         };
         let text = part.as_str();
         (!text.is_empty()).then(|| format!("subject {verb} with {}{case}", show_text(text)))

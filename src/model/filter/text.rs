@@ -20,8 +20,8 @@ impl Text {
 }
 
 impl<T: Into<String>> From<T> for Text {
-    fn from(written: T) -> Self {
-        let written = written.into();
+    fn from(text: T) -> Self {
+        let written = text.into();
         let folded = fold(&written);
         Self { written, folded }
     }

@@ -27,8 +27,8 @@ pub struct RuleBook {
 /// Its rules, whatever the order in which they came.
 impl fmt::Debug for RuleBook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let each = self.rules.keys();
-        let each = each.map(|of| (of, self.of(*of).collect::<Vec<_>>()));
+        let subscriptions = self.rules.keys();
+        let each = subscriptions.map(|of| (of, self.of(*of).collect::<Vec<_>>()));
         f.debug_map().entries(each).finish()
     }
 }
@@ -135,7 +135,7 @@ impl RuleBook {
         for (place, (of, rules)) in each.iter().enumerate() {
             let mut part = steps.part(each.len() - place);
             for rule in rules {
-                if let Err(error) = copies.add(*of, rule, (message, entropy), &mut part) {
+                if let Err(error) = copies.add(*of, rule, message, entropy, &mut part) {
                     copies.is_cut |= error == EvaluationError::TooManySteps;
                     let problem = || rule.problem(&error);
                     copies.unevaluated.entry(*of).or_insert_with(problem);
@@ -178,7 +178,8 @@ impl Copies {
         &mut self,
         of: SubscriptionId,
         rule: &Arc<Rule>,
-        (message, entropy): (&dyn MessageView, &Entropy),
+        message: &dyn MessageView,
+        entropy: &Entropy,
         steps: &mut Steps,
     ) -> Result<(), EvaluationError> {
         if !rule.filter.matches(message, entropy, steps)? {

@@ -97,15 +97,13 @@ impl CorrelationFilter {
 
     /// The first of what is asked for that `message` does not have, in a sentence; `None` if it matches.
     pub fn difference(&self, message: &dyn MessageView) -> Option<String> {
-        let mut system = self.system.iter();
-        let system = system.find_map(|(property, text)| {
+        let system = self.system.iter().find_map(|(property, text)| {
             let found = message.system(*property);
             let is_there = is_text(found.as_ref(), text);
             (!is_there).then(|| (property.name(), found, PropertyValue::Text(text.clone())))
         });
         let user = || {
-            let mut user = self.user.iter();
-            user.find_map(|(name, value)| {
+            self.user.iter().find_map(|(name, value)| {
                 let found = message.user(name);
                 let is_there = is_equal(found.as_ref(), value.as_value());
                 (!is_there).then(|| (name.as_str(), found, value.as_value().clone()))
@@ -120,11 +118,11 @@ impl CorrelationFilter {
 
     /// Returns the conditions that all have to hold; `None` if they never can, since one of the values equals nothing.
     pub(super) fn conditions(&self) -> Option<Vec<Condition>> {
-        let system = self.system.iter();
-        let system =
-            system.map(|(property, text)| Some(Condition::System(*property, text.clone())));
-        let user = self.user.iter();
-        let user = user.map(|(name, value)| {
+        let system = self
+            .system
+            .iter()
+            .map(|(property, text)| Some(Condition::System(*property, text.clone())));
+        let user = self.user.iter().map(|(name, value)| {
             let key = key(value.as_value())?;
             Some(Condition::User(name.to_lowercase(), key))
         });
@@ -138,9 +136,10 @@ pub(super) fn offered(message: &dyn MessageView) -> Vec<Condition> {
         let text = text_of(message.system(property)?)?;
         Some(Condition::System(property, text))
     });
-    let user = message.user_properties().into_iter();
-    let user =
-        user.filter_map(|(name, value)| Some(Condition::User(name.to_lowercase(), key(&value)?)));
+    let user = message
+        .user_properties()
+        .into_iter()
+        .filter_map(|(name, value)| Some(Condition::User(name.to_lowercase(), key(&value)?)));
     let mut offered: Vec<Condition> = system.chain(user).collect();
     // Names that differ in their letter case alone would find the same filters twice.
     offered.sort_unstable();
@@ -153,8 +152,8 @@ fn is_text(found: Option<&PropertyValue>, text: &str) -> bool {
 }
 
 fn is_equal(found: Option<&PropertyValue>, value: &PropertyValue) -> bool {
-    let found = found.and_then(key);
-    found.is_some() && found == key(value)
+    let found_key = found.and_then(key);
+    found_key.is_some() && found_key == key(value)
 }
 
 /// Texts in quotes, so that they differ from all else.

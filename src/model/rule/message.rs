@@ -34,9 +34,10 @@ named_enum! {
 impl SystemProperty {
     /// The one of that name, in any letter case. `Subject` is the newer name of the label.
     pub fn find(name: &str) -> Option<Self> {
-        let name = match name.eq_ignore_ascii_case("Subject") {
-            true => Self::Label.name(),
-            false => name,
+        let name = if name.eq_ignore_ascii_case("Subject") {
+            Self::Label.name()
+        } else {
+            name
         };
         let mut all = Self::ALL.into_iter();
         all.find(|each| each.name().eq_ignore_ascii_case(name))

@@ -170,8 +170,8 @@ impl PropertyValue {
             (Self::Double(number), Self::Integer(width, _)) => {
                 // Fractions are kept: a conversion that loses something is none.
                 let whole = (number.fract() == 0.0).then_some(*number as i128);
-                let whole = whole.filter(|number| width.holds(*number));
-                whole.map(|number| Self::Integer(*width, number))
+                let fitting = whole.filter(|number| width.holds(*number));
+                fitting.map(|number| Self::Integer(*width, number))
             }
             (Self::Integer(..) | Self::Float(_) | Self::Double(_), Self::Decimal(_)) => {
                 self.as_decimal().map(Self::Decimal)

@@ -1,10 +1,10 @@
 //! Texts cut into words, constants and signs.
 
 use winnow::LocatingSlice;
+use winnow::Parser;
 use winnow::ascii::{digit0, digit1, multispace0};
 use winnow::combinator::{alt, delimited, opt, preceded, repeat};
 use winnow::error::ContextError;
-use winnow::prelude::*;
 use winnow::token::{none_of, one_of, take_while};
 
 use crate::model::rule::sql::SqlError;
