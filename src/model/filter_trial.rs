@@ -92,9 +92,9 @@ impl FilterTrial {
         let findings = &mut self.findings;
         findings.oldest = Some((stored.key, stored.received_at));
         if matches {
-            findings.matched.add(sample)
+            findings.matched.add(sample);
         } else {
-            findings.unmatched.add(sample)
+            findings.unmatched.add(sample);
         }
         if let (Some(current), Some(comparison)) = (&self.current, &mut findings.comparison) {
             let matched = current.matches(view);
