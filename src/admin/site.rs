@@ -88,9 +88,10 @@ impl Site {
     /// The topic that a URL names, if somebody has made it: what can be published to and deleted.
     pub(crate) fn made_topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
         let topic = self.topic(name)?;
-        match topic.topic.kind.is_built_in() {
-            true => Err(ManageError::BuiltIn(topic.topic.name.clone()).into()),
-            false => Ok(topic),
+        if topic.topic.kind.is_built_in() {
+            Err(ManageError::BuiltIn(topic.topic.name.clone()).into())
+        } else {
+            Ok(topic)
         }
     }
 

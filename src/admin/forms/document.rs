@@ -144,9 +144,10 @@ impl Shape {
 fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String> {
     // Browsers end lines as HTTP does.
     let typed = form.raw(name).replace("\r\n", "\n");
-    let text = match keeps_space(name, schema) || typed.trim().contains('\n') {
-        true => typed.as_str(),
-        false => typed.trim(),
+    let text = if keeps_space(name, schema) || typed.trim().contains('\n') {
+        typed.as_str()
+    } else {
+        typed.trim()
     };
     let inner = || properties(schema).chain(properties(&schema["items"]));
     Ok(Some(match (written(name), schema["type"].as_str()) {

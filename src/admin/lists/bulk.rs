@@ -45,9 +45,10 @@ impl<S: Selectable> Bulk<S> {
         let (changed, unchanged): (Vec<_>, Vec<_>) =
             selected.iter().partition(|each| (self.changes)(each));
         if changed.is_empty() {
-            let nothing = match unchanged.is_empty() {
-                true => "Nothing is selected.",
-                false => self.otherwise,
+            let nothing = if unchanged.is_empty() {
+                "Nothing is selected."
+            } else {
+                self.otherwise
             };
             return visitor.leave(Flash::unchanged(nothing), S::LIST).await;
         }

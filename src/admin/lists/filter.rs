@@ -48,9 +48,10 @@ impl Reading {
     }
 
     pub(crate) fn end<T>(self, read: T) -> Result<T, Vec<FormError>> {
-        match self.faults.is_empty() {
-            true => Ok(read),
-            false => Err(self.faults),
+        if self.faults.is_empty() {
+            Ok(read)
+        } else {
+            Err(self.faults)
         }
     }
 }

@@ -189,9 +189,10 @@ fn problem(site: &Site, error: &ProviderError) -> String {
         tracing::warn!(%error, unlogged, "a sign-in with the provider failed");
     }
     let (name, url) = (site.sign_in.provider_name(), site.public_url());
-    let or_password = match site.sign_in.hides_password {
-        true => "",
-        false => ", or sign in with a password",
+    let or_password = if site.sign_in.hides_password {
+        ""
+    } else {
+        ", or sign in with a password"
     };
     match error {
         ProviderError::Unreachable(_) => {
