@@ -101,7 +101,7 @@ impl Scale {
         share.clamp(0.0, 1.0)
     }
 
-    /// What its head says of an axis that does not begin at nothing.
+    /// Returns a remark for the heading of the chart if the axis does not begin at zero.
     pub(crate) fn remark(&self) -> String {
         let (foot, label) = &self.ticks[0];
         if *foot > 0.0 && !self.is_logarithmic {
