@@ -20,7 +20,7 @@ pub(crate) struct Standing {
     healths: HashMap<SubscriptionId, Health>,
     dead_letters: HashMap<SubscriptionId, DeadLetters>,
     pub(crate) rejected: u64,
-    /// The number of firings of alert rules.
+    /// The number of alerts that fire.
     pub(crate) alerts: u64,
     pub(crate) provisioned: Arc<Provisioned>,
     now: Timestamp,

@@ -5,10 +5,12 @@ use crate::admin::security::open_form::{Purpose, Stranger};
 use crate::admin::security::session;
 
 pub(crate) async fn show(Stranger { site, form, .. }: Stranger) -> PageResult {
-    Ok(match site.is_claimed().await? {
-        true => used_link(),
-        false if site.setup.admits(form.raw("token")) => draw_form(&form, Vec::new()),
-        false => invalid_link(),
+    Ok(if site.is_claimed().await? {
+        used_link()
+    } else if site.setup.admits(form.raw("token")) {
+        draw_form(&form, Vec::new())
+    } else {
+        invalid_link()
     })
 }
 
