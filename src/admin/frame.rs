@@ -69,8 +69,9 @@ impl Frame {
         let back = back.as_ref();
         let path = back.split('?').next().unwrap_or_default();
         let mut links = self.map.nav(path, self.role).into_iter().flatten();
-        let list = links.find(|link| link.current);
-        let list = list.map(|list| (list.href, list.listing.title.to_owned()));
+        let list = links
+            .find(|link| link.current)
+            .map(|list| (list.href, list.listing.title.to_owned()));
         let mut trail = Vec::from_iter(list);
         if let Some((topic, _)) = path.split_once("/subscriptions/") {
             trail.push((topic.to_owned(), paths::last_part(topic)));

@@ -95,8 +95,10 @@ impl SiteMap {
 
     /// The page at `path`, `/admin` and a query included.
     pub(crate) fn page(&self, path: &str) -> Option<&PageInfo> {
-        let path = path.split_once('?').map_or(path, |(path, _)| path);
-        let path = path.strip_prefix("/admin")?;
+        let path = path
+            .split_once('?')
+            .map_or(path, |(path, _)| path)
+            .strip_prefix("/admin")?;
         let fitting = self.pages.iter().filter(|page| fits(page.path, path));
         // A path that is written out goes before one with a name in it, as it does in the router.
         fitting.min_by_key(|page| page.path.matches('{').count())

@@ -27,8 +27,9 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
 
     /// Reads the values from a form that a browser has sent. Fields that the struct does not have are left out.
     pub(crate) fn sent(form: &Form) -> Self {
-        let mut text = url::form_urlencoded::Serializer::new(String::new());
-        let text = text.extend_pairs(form.fields()).finish();
+        let text = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(form.fields())
+            .finish();
         Self::with(serde_html_form::from_str(&text).unwrap_or_default())
     }
 }

@@ -20,9 +20,10 @@ pub(crate) struct Form(Vec<(String, String)>);
 
 impl Form {
     pub(crate) fn of<'a>(fields: impl IntoIterator<Item = (&'a str, impl Into<String>)>) -> Self {
-        let fields = fields.into_iter();
-        let fields = fields.map(|(name, value)| (name.to_owned(), value.into()));
-        Self(fields.collect())
+        let owned = fields
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.into()));
+        Self(owned.collect())
     }
 
     pub(crate) fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {

@@ -87,7 +87,8 @@ impl List {
 
     pub(crate) fn with_tabs<T>(
         mut self,
-        (label, name): (&'static str, &'static str),
+        label: &'static str,
+        name: &'static str,
         tabs: impl IntoIterator<Item = (&'static str, &'static str, Option<(u64, Tone)>)>,
         filter: &Filled<T>,
     ) -> Self {
@@ -172,8 +173,9 @@ impl List {
             ("prev", &self.newer, newer),
             ("next", &self.older, older),
         ];
-        let links = links.into_iter();
-        links.filter_map(|(rel, href, title)| Some((rel, href.as_deref()?, title)))
+        links
+            .into_iter()
+            .filter_map(|(rel, href, title)| Some((rel, href.as_deref()?, title)))
     }
 }
 
@@ -222,7 +224,7 @@ mod tests {
             ("Pending", "Pending", Some((1_394, Tone::Warn))),
         ];
         let list = List::new("/admin/events", &filter)
-            .with_tabs(("State", "state"), tabs, &filter)
+            .with_tabs("State", "state", tabs, &filter)
             .with_older(Some("3".to_owned()), &filter);
         assert_eq!(list.tabs[0].href, "/admin/events?text=a+b");
         assert_eq!(list.tabs[1].href, "/admin/events?text=a+b&state=Pending");

@@ -41,8 +41,10 @@ pub(crate) async fn list(
     call: Call,
 ) -> PageResult {
     let (query, form) = Filled::with(form).read(ActivityForm::query);
-    let found = OptionFuture::from(query.map(|query| call.views.audit(query)));
-    let found = found.await.transpose()?.unwrap_or_default();
+    let found = OptionFuture::from(query.map(|query| call.views.audit(query)))
+        .await
+        .transpose()?
+        .unwrap_or_default();
     let next = found.next_before.map(|id| id.0);
     let mut list = List::new(PATH, &form).with_older(next, &form);
     list.recipe = Recipe::list(&call, "audit", "audit", &flags(&form));
@@ -63,11 +65,12 @@ pub(crate) async fn list(
 /// Returns the filter as flags of `everpost`, which are also the query parameters of the management API.
 fn flags(form: &Filled<ActivityForm>) -> Vec<(&str, String)> {
     let pairs = form.pairs().into_iter();
-    let flags = pairs.filter(|(name, _)| *name != "before");
-    let flags = flags.map(|(name, text)| match name {
-        "from" | "to" => (name, in_utc(&text)),
-        _ => (name, text.trim().to_owned()),
-    });
+    let flags = pairs
+        .filter(|(name, _)| *name != "before")
+        .map(|(name, text)| match name {
+            "from" | "to" => (name, in_utc(&text)),
+            _ => (name, text.trim().to_owned()),
+        });
     flags.collect()
 }
 
@@ -139,8 +142,7 @@ fn days(rows: &[AuditRow]) -> Vec<(String, Vec<&[AuditRow]>)> {
         let (actor, kind) = (entry.caller.actor.clone(), entry.target.kind);
         (actor, entry.action.name(), kind, minute)
     };
-    let days = rows.chunk_by(|a, b| day(a) == day(b));
-    let days = days.map(|rows| {
+    let days = rows.chunk_by(|a, b| day(a) == day(b)).map(|rows| {
         let acts = rows.chunk_by(|a, b| act(a) == act(b));
         (day(&rows[0]), acts.collect())
     });
@@ -169,8 +171,8 @@ fn flatten(path: &str, value: &Value, into: &mut Vec<(String, String)>) {
             numbered.for_each(|(index, value)| inner(&(index + 1).to_string(), value));
         }
         Value::Array(all) if !all.is_empty() => {
-            let all = all.iter().map(text_of).collect::<Vec<_>>();
-            into.push((property(path), all.join(", ")));
+            let texts = all.iter().map(text_of).collect::<Vec<_>>();
+            into.push((property(path), texts.join(", ")));
         }
         Value::Null | Value::Array(_) => {}
         Value::Bool(_) | Value::Number(_) | Value::String(_) => {
@@ -245,8 +247,8 @@ fn page_of(target: &Target, registry: &Registry) -> Option<String> {
             let id = Of::named(of, registry)?.subscription?;
             let (topic, found) = registry.subscription(id)?;
             Queue::page_of(topic, found).or_else(|| {
-                let topic = topic.topic.name.as_str();
-                Some(paths::subscription_page(topic, found.name.as_str()))
+                let topic_name = topic.topic.name.as_str();
+                Some(paths::subscription_page(topic_name, found.name.as_str()))
             })
         }
         TargetKind::AccessRule => Some(paths::access_rule_page(name)),

@@ -62,8 +62,10 @@ pub(crate) async fn came_of(
     };
     let held_until = site.broker.health_of(of).probation.map(|it| it.until);
     let expires_at = site.broker.expires_first(&row);
-    let next = row.next_attempt_at.max(held_until);
-    let next = next.filter(|_| row.state == DeliveryState::Pending);
+    let next = row
+        .next_attempt_at
+        .max(held_until)
+        .filter(|_| row.state == DeliveryState::Pending);
     let came = response::of_attempt(&attempt);
     let retried = format!("Retried: {came}");
     // The words for that say how long it was already.

@@ -147,8 +147,11 @@ pub(crate) async fn publish(call: Call) -> PageResult {
 pub(crate) async fn repair(call: Call) -> PageResult {
     let done = Filled::<Progress>::sent(&call.form).values;
     let topic = call.custom_topic(&done.topic)?;
-    let dead = call.form.filled("delivery");
-    let dead = dead.map(|id| numbered("delivery", id)).transpose()?;
+    let dead = call
+        .form
+        .filled("delivery")
+        .map(|id| numbered("delivery", id))
+        .transpose()?;
     REJECTING.prepare(&call, &topic, "200").await?;
     if let Some(id) = dead.map(DeliveryId) {
         call.broker.resubmit(call.by(), id).await?;
@@ -222,7 +225,11 @@ async fn sent(call: &Call, key: Option<i64>, done: &Progress) -> PageResult<Opti
     // The topic may have other event subscriptions, which the guide does not speak of.
     let is_ours =
         |each: &DeliveryDetail| [TAKING.0, REJECTING.0].contains(&&*each.row.subscription);
-    let deliveries = line.into_iter().flat_map(|event| event.deliveries);
-    let deliveries = deliveries.filter(is_ours).map(card).collect();
+    let deliveries = line
+        .into_iter()
+        .flat_map(|event| event.deliveries)
+        .filter(is_ours)
+        .map(card)
+        .collect();
     Ok(key.map(|key| Sent { key, deliveries }))
 }

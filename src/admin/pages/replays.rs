@@ -92,10 +92,14 @@ pub(crate) fn filters(
     registry: &Registry,
 ) -> Vec<(&'static str, String)> {
     // The subscription is told with its topic.
-    let topic = filter.topic.filter(|_| filter.subscription.is_none());
-    let topic = topic.and_then(|id| registry.topic_by_id(id));
-    let of = filter.subscription.and_then(|id| registry.subscription(id));
-    let of = of.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
+    let topic = filter
+        .topic
+        .filter(|_| filter.subscription.is_none())
+        .and_then(|id| registry.topic_by_id(id));
+    let of = filter
+        .subscription
+        .and_then(|id| registry.subscription(id))
+        .map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
     let in_words = |reason: &String| match DeadLetterReason::from_name(reason) {
         Some(known) => known.title().to_owned(),
         None => reason.clone(),

@@ -112,8 +112,8 @@ impl Search {
             ("id", &self.id),
             ("from", &from),
             ("to", &in_utc(&self.to)),
-        ];
-        let others = others.map(|(name, value)| (name, value.trim().to_owned()));
+        ]
+        .map(|(name, value)| (name, value.trim().to_owned()));
         of_flags(self.of.trim()).into_iter().chain(others).collect()
     }
 

@@ -138,6 +138,7 @@ fn is_set(setting: &Setting) -> bool {
 }
 
 pub(crate) fn belongs(name: &str, beginnings: &[&str]) -> bool {
-    let mut beginnings = beginnings.iter();
-    beginnings.any(|beginning| name.starts_with(beginning))
+    beginnings
+        .iter()
+        .any(|beginning| name.starts_with(beginning))
 }

@@ -233,9 +233,11 @@ fn log_lines<'a>(lines: &'a [String], asked: &str) -> Vec<LogLine<'a>> {
         "warnings" => Tone::Warn,
         _ => Tone::Good,
     };
-    let lines = lines.iter().rev();
-    let lines = lines.map(|line| LogLine::read(line).unwrap_or_else(|| LogLine::unread(line)));
-    lines.filter(|line| line.tone >= least).collect()
+    let newest_first = lines
+        .iter()
+        .rev()
+        .map(|line| LogLine::read(line).unwrap_or_else(|| LogLine::unread(line)));
+    newest_first.filter(|line| line.tone >= least).collect()
 }
 
 #[cfg(test)]

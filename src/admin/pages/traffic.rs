@@ -34,10 +34,10 @@ const RANGES: [Range; 5] = [
 impl Range {
     /// Returns the part of the range since `since` and its number of slots, in finer steps where that part is short.
     fn since(self, since: Timestamp, now: Timestamp) -> (Self, i64) {
-        let since = since.as_ms().min(now.as_ms() - SHORTEST_MS);
+        let since_ms = since.as_ms().min(now.as_ms() - SHORTEST_MS);
         // Slots begin at full steps, and that of the beginning is one of them.
         let slots = |range: &Self| {
-            now.as_ms().div_euclid(range.step_ms) - since.div_euclid(range.step_ms) + 1
+            now.as_ms().div_euclid(range.step_ms) - since_ms.div_euclid(range.step_ms) + 1
         };
         let mut finer = RANGES.into_iter().filter(|it| it.step_ms < self.step_ms);
         let chosen = finer.find(|it| slots(it) <= it.slots).unwrap_or(self);
@@ -195,9 +195,10 @@ const DEAD_LETTERS: Plan = Plan {
 };
 
 fn counted(unit: String, most: u64) -> (String, Scale, String) {
-    let peak = Some(most).filter(|most| *most > 0);
-    let peak = peak.map(|most| format!("peak {}", print::count(most)));
-    let peak = peak.unwrap_or_default();
+    let peak = Some(most)
+        .filter(|most| *most > 0)
+        .map(|most| format!("peak {}", print::count(most)))
+        .unwrap_or_default();
     (unit, Scale::counts(most), peak)
 }
 
@@ -207,7 +208,8 @@ impl Traffic {
         site: &Site,
         of: TrafficOf,
         choice: &RangeChoice,
-        (path, since): (&str, Timestamp),
+        path: &str,
+        since: Timestamp,
     ) -> Result<Self, StoreError> {
         let now = site.broker.clock().now();
         let (range, count) = choice.chosen().since(since, now);
@@ -261,8 +263,12 @@ impl Traffic {
         let width = 100.0 / slots.len().max(1) as f64;
         // What would stand under the last word is left out.
         let room = slots.len().saturating_sub(every / 2);
-        let starts = slots.iter().enumerate().take(room).step_by(every);
-        let starts = starts.map(|(index, slot)| (index as f64 * width, range.text(slot.start_at)));
+        let starts = slots
+            .iter()
+            .enumerate()
+            .take(room)
+            .step_by(every)
+            .map(|(index, slot)| (index as f64 * width, range.text(slot.start_at)));
         starts.chain([(100.0, range.text(self.now))]).collect()
     }
 

@@ -167,8 +167,9 @@ impl Deletable for User {
 
     async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
         let accounts = call.people.accounts();
-        let sessions = accounts.count_sessions(call.of.id, call.visitor.now);
-        let sessions = sessions.await?;
+        let sessions = accounts
+            .count_sessions(call.of.id, call.visitor.now)
+            .await?;
         let mut question = question.would(format!("{} can no longer sign in.", call.of.name));
         if sessions > 0 {
             let sessions = print::plural(sessions, "session ends", "sessions end");

@@ -34,9 +34,12 @@ impl Client {
 
 /// The cookie of that name; `None` where it is empty, too.
 pub(crate) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
-    let cookies = headers.get_all(COOKIE).iter();
-    let cookies = cookies.filter_map(|value| value.to_str().ok());
-    let mut cookies = cookies.flat_map(Cookie::split_parse).flatten();
+    let mut cookies = headers
+        .get_all(COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(Cookie::split_parse)
+        .flatten();
     let found = cookies.find(|cookie| cookie.name() == name)?;
     Some(found.value().to_owned()).filter(|value| !value.is_empty())
 }

@@ -80,12 +80,14 @@ impl Purpose<'_> {
             [] => StatusCode::OK,
             _ => rejected,
         };
-        let name = name.chars().take(NAME_CHARACTERS_MAX).collect();
+        let typed = Typed {
+            name: name.chars().take(NAME_CHARACTERS_MAX).collect(),
+        };
         let page = OpenForm {
             frame: Bare::new(title),
             purpose: self,
             token,
-            form: Filled::with(Typed { name }).with_faults(form_errors),
+            form: Filled::with(typed).with_faults(form_errors),
         };
         draw_with(status, &page)
     }

@@ -82,8 +82,9 @@ pub(crate) async fn end(from: Stranger) -> PageResult {
         }
         Err(problem) => rejected(&from, &problem),
     };
-    let gone = set_cookie(&site, "", Duration::ZERO);
-    let gone = gone.parse().expect("a cookie is a header");
+    let gone = set_cookie(&site, "", Duration::ZERO)
+        .parse()
+        .expect("a cookie is a header");
     response.headers_mut().append(SET_COOKIE, gone);
     Ok(response)
 }

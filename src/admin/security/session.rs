@@ -106,8 +106,11 @@ impl Visitor {
     }
 
     pub(crate) async fn confirm(&self) -> PageResult<()> {
-        let signed_in = self.session.get::<SignedIn>(SIGNED_IN).await?;
-        let mut signed_in = signed_in.ok_or(PageError::SignedOut)?;
+        let mut signed_in = self
+            .session
+            .get::<SignedIn>(SIGNED_IN)
+            .await?
+            .ok_or(PageError::SignedOut)?;
         signed_in.confirmed_ms = self.now.as_ms();
         Ok(self.session.insert(SIGNED_IN, signed_in).await?)
     }
@@ -290,8 +293,11 @@ impl Sessions {
 
     fn kept(&self, record: &Record) -> Result<SessionRecord> {
         let now = self.0.people.now();
-        let signed_in = record.data.get(SIGNED_IN).map(SignedIn::deserialize);
-        let signed_in = signed_in.and_then(std::result::Result::ok);
+        let signed_in = record
+            .data
+            .get(SIGNED_IN)
+            .map(SignedIn::deserialize)
+            .and_then(std::result::Result::ok);
         let of_user = signed_in.as_ref();
         let moment = |ms: fn(&SignedIn) -> i64| of_user.map(ms).map_or(now, Timestamp::from_ms);
         let started_at = moment(|each| each.started_ms);
@@ -326,10 +332,16 @@ impl SessionStore for Sessions {
 
     async fn load(&self, id: &Id) -> Result<Option<Record>> {
         let now = self.0.people.now();
-        let found = self.accounts().session(key(id), now);
-        let found = found.await.map_err(backend)?;
-        let data = found.as_deref().map(serde_json::from_str).transpose();
-        let data = data.map_err(|error| Error::Decode(error.to_string()))?;
+        let found = self
+            .accounts()
+            .session(key(id), now)
+            .await
+            .map_err(backend)?;
+        let data = found
+            .as_deref()
+            .map(serde_json::from_str)
+            .transpose()
+            .map_err(|error| Error::Decode(error.to_string()))?;
         Ok(data.map(|data| Record {
             id: *id,
             data,

@@ -21,12 +21,12 @@ pub(crate) async fn submit(from: Stranger) -> PageResult {
     }
     let (name, password) = (form.text("name"), form.raw("password"));
     let by = Caller::user(name, address, site.people.now());
-    let user = match site.people.claim(by, name, password).await {
+    let claimed = match site.people.claim(by, name, password).await {
         Ok(Some(user)) => site.people.accounts().user(user).await?,
         Ok(None) => return Ok(used_link()),
         Err(error) => return Ok(draw_form(&form, PageError::from(error).in_form()?)),
     };
-    let user = user.ok_or(PageError::SignedOut)?;
+    let user = claimed.ok_or(PageError::SignedOut)?;
     session::sign_in(&site, &from.session, &user, &from.client, None).await?;
     site.people.guessed_right(Some(&user.name), address).await?;
     Ok(Redirect::to("/admin").into_response())

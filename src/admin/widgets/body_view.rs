@@ -49,8 +49,10 @@ impl BodyView {
             ("hex", "Hex", true),
         ];
         let possible = || known.iter().filter(|(_, _, is_possible)| *is_possible);
-        let way = possible().find(|(way, _, _)| *way == wanted);
-        let way = way.or_else(|| possible().next()).map_or("hex", |it| it.0);
+        let way = possible()
+            .find(|(way, _, _)| *way == wanted)
+            .or_else(|| possible().next())
+            .map_or("hex", |it| it.0);
         let link = |(name, title, _): &(&str, &'static str, bool)| {
             (format!("{page}?as={name}"), *title, *name == way)
         };

@@ -63,8 +63,10 @@ impl Scale {
 
     /// Per cent up to 100, from as high as leaves `lowest` in sight.
     pub(crate) fn percent(lowest: f64) -> Self {
-        let mut from = [99.0, 90.0, 80.0, 60.0].into_iter();
-        let from = from.find(|from| *from < lowest).unwrap_or(0.0);
+        let from = [99.0, 90.0, 80.0, 60.0]
+            .into_iter()
+            .find(|from| *from < lowest)
+            .unwrap_or(0.0);
         let word = |value| format!("{value} %");
         Self::new([from, (from + 100.0) / 2.0, 100.0], word)
     }
@@ -201,10 +203,10 @@ impl Spark {
             let (x, y, bar) = (index as f64 * width, SPARK_HEIGHT - height, 0.7 * width);
             format!("M{x:.1} {y:.1}h{bar:.1}v{height:.1}h-{bar:.1}z")
         };
-        let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let drawn = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         Self {
             class,
-            path: counts.map(bar).collect(),
+            path: drawn.map(bar).collect(),
             is_line: false,
         }
     }

@@ -142,8 +142,9 @@ pub(crate) fn exact(text: &str) -> String {
 /// An error's text with a capital letter and a full stop.
 pub(crate) fn sentence(text: &str) -> String {
     let mut characters = text.trim_end_matches('.').chars();
-    let first = characters.next();
-    let first = first.map(|first| first.to_uppercase().to_string());
+    let first = characters
+        .next()
+        .map(|first| first.to_uppercase().to_string());
     format!("{}{}.", first.unwrap_or_default(), characters.as_str())
 }
 

@@ -67,8 +67,9 @@ impl<'a> Operation<'a> {
         let (mut path, mut query) = (self.path.to_owned(), Vec::new());
         for parameter in self.parameters() {
             let name = parameter["name"].as_str().unwrap_or_default();
-            let given = [&parameter["example"], &parameter["schema"]["examples"][0]];
-            let given = given.into_iter().find(|given| !given.is_null());
+            let given = [&parameter["example"], &parameter["schema"]["examples"][0]]
+                .into_iter()
+                .find(|given| !given.is_null());
             let value = given.map_or_else(|| name.to_uppercase(), shown);
             match parameter["in"].as_str() {
                 Some("path") => path = path.replace(&format!("{{{name}}}"), &value),
@@ -101,8 +102,10 @@ pub(super) fn curl(server: &str, operation: &Operation<'_>) -> String {
     if let Some((kind, content)) = json.or_else(|| contents().next()) {
         add(&format!("-H \"Content-Type: {kind}\""));
         let example = &content["example"];
-        let text = example.as_str().map(str::to_owned);
-        let text = text.unwrap_or_else(|| format!("{example:#}"));
+        let text = example
+            .as_str()
+            .map(str::to_owned)
+            .unwrap_or_else(|| format!("{example:#}"));
         add(&format!("-d {}", quoted(&text)));
     }
     command

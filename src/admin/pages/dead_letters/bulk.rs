@@ -52,8 +52,10 @@ pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResu
     let Some(ReplayRequest { target, rate, .. }) = request else {
         return draw_form(&call, &search, form).await;
     };
-    let job = call.broker.start_replay(call.by(), source, target, rate);
-    let job = job.await?;
+    let job = call
+        .broker
+        .start_replay(call.by(), source, target, rate)
+        .await?;
     let over = print::plural(job.request.total, "dead letter", "dead letters");
     let said = format!("Replay job {} has been started over {over}.", job.id);
     call.visitor.leave(Flash::done(said), &job.page()).await
@@ -77,8 +79,10 @@ pub(crate) async fn purge(Query(search): Query<Search>, call: Call) -> PageResul
     let mut query = all(search.dead_letters(&call.visitor)?, NUMBERS_MAX);
     let (mut removed, mut held) = (0, 0);
     let is_whole = loop {
-        let purged = call.broker.purge_dead_letters(call.by(), query.clone());
-        let purged = purged.await?;
+        let purged = call
+            .broker
+            .purge_dead_letters(call.by(), query.clone())
+            .await?;
         removed += purged.removed;
         held += purged.held;
         query.before = purged.next_before;

@@ -119,8 +119,11 @@ async fn send(
         target: form.request(call)?.target,
         edit: Some(EventEdit::Event(form.event.replace("\r\n", "\n"))),
     };
-    let done = call.broker.resubmit_all(call.by(), request).await;
-    let done = done.and_then(|mut done| done.pop().expect("one result for each").1);
+    let done = call
+        .broker
+        .resubmit_all(call.by(), request)
+        .await
+        .and_then(|mut done| done.pop().expect("one result for each").1);
     done.map_err(|error| {
         if let ResubmitError::InvalidEvent(error) = error {
             return FormError::of("event", json_fault::of_events(&form.event, &error)).into();

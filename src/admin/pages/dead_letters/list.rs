@@ -121,14 +121,14 @@ fn is_counted(filter: &DeadLetterFilter) -> bool {
 
 async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<Traffic, StoreError> {
     let topics = &call.visitor.standing.registry;
-    let since = topics.made_topics().map(|each| each.topic.created_at).min();
+    let first_at = topics.made_topics().map(|each| each.topic.created_at).min();
     let of = match (filter.topic, filter.subscription) {
         (_, Some(id)) => TrafficOf::Subscription(id),
         (Some(id), None) => TrafficOf::Topic(id),
         (None, None) => TrafficOf::Everything,
     };
-    let since = since.unwrap_or(call.visitor.now);
-    Traffic::read(call, of, &RangeChoice::default(), ("", since)).await
+    let since = first_at.unwrap_or(call.visitor.now);
+    Traffic::read(call, of, &RangeChoice::default(), "", since).await
 }
 
 /// How many a filter means, where that is known without looking for them.
@@ -260,8 +260,9 @@ fn grouped_by(search: &Search) -> &'static str {
 /// meaning of the reason.
 fn reason(row: &DeliveryRow) -> String {
     let own = row.dead_letter.description.as_deref().map(print::visible);
-    let reason = own.or_else(|| row.dead_letter_reason.map(response::of_reason));
-    let reason = reason.unwrap_or_default();
+    let reason = own
+        .or_else(|| row.dead_letter_reason.map(response::of_reason))
+        .unwrap_or_default();
     match row.last_status.map(response::of_status) {
         Some(status) if status != reason => format!("{reason}: {status}"),
         Some(_) | None => reason,

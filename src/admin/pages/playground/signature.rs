@@ -49,8 +49,9 @@ pub(super) fn check(pasted: &Pasted, now: Timestamp) -> Result<Option<Outcome>, 
 
 fn evaluate(pasted: &Pasted, secrets: &[SigningSecret], now: Timestamp) -> SignatureVerdict {
     let seconds: Option<i64> = pasted.timestamp.trim().parse().ok();
-    let sent_at = seconds.and_then(|seconds| seconds.checked_mul(1_000));
-    let sent_at = sent_at.map(Timestamp::from_ms);
+    let sent_at = seconds
+        .and_then(|seconds| seconds.checked_mul(1_000))
+        .map(Timestamp::from_ms);
     SignatureVerdict {
         why_not: verify_either(pasted, secrets, now).err(),
         sent_at,

@@ -83,8 +83,11 @@ impl QueuedMessage {
     /// Returns the properties that the application and receivers have set, each value as JSON.
     fn application_properties(&self) -> Vec<(String, Value)> {
         let set = self.peeked.properties.as_deref().unwrap_or_default();
-        let all = self.sent.application_properties_with(set);
-        let all = all.unwrap_or_default().into_iter();
+        let all = self
+            .sent
+            .application_properties_with(set)
+            .unwrap_or_default()
+            .into_iter();
         all.map(|(name, value)| (name.plain(), Value::from(&value)))
             .collect()
     }
@@ -120,8 +123,10 @@ async fn find(call: &Call<Queue>) -> PageResult<QueuedMessage> {
     let (id, text) = (call.of.subscription.id, name_of(&call.names, "number"));
     let number: i64 = numbered("message", text)?;
     for queue in [QueueRef::pending(id), QueueRef::dead_letters(id)] {
-        let found = call.broker.peek(queue, None, number, 1).await?;
-        let found = found
+        let found = call
+            .broker
+            .peek(queue, None, number, 1)
+            .await?
             .into_iter()
             .find(|each| each.delivery.number == number);
         if let Some(found) = found {

@@ -100,8 +100,9 @@ impl Sheet<BusRule> for RuleForm {
     const HEAD: Head = (Fields::Rule, "Edit rule", "");
 
     fn begin(call: &Call<BusRule>) -> PageResult<Self> {
-        let names = [TYPE, SQL, ACTION, PROPERTIES].into_iter();
-        let names = names.chain(COMPARED.map(|(name, _)| name));
+        let names = [TYPE, SQL, ACTION, PROPERTIES]
+            .into_iter()
+            .chain(COMPARED.map(|(name, _)| name));
         let (shape, document) = (Shape::of::<RuleRequest>(), call.of.document());
         let texts = names.map(|name| (name, shape.text(name, &document)));
         Ok(Self(Form::of(texts)))
@@ -224,22 +225,22 @@ pub(crate) async fn try_rule(Query(asked): Query<RuleTrial>, call: Call<Queue>) 
 impl RuleTrial {
     /// The filter, and how many messages to try it on; `None` for nothing.
     fn read(&self, rule: Option<&BusRule>) -> Result<Option<(RuleFilter, usize)>, Vec<FormError>> {
-        let last = match given(&self.last) {
+        let typed = match given(&self.last) {
             None => Some(TRIAL_EVENTS),
             Some(text) => number(&text)
                 .as_u64()
                 .and_then(|last| usize::try_from(last).ok()),
         };
-        let last = last.filter(|last| (1..=TRIAL_EVENTS_MAX).contains(last));
-        let last = last.ok_or_else(|| {
-            let problem = format!("It must be a number from 1 to {TRIAL_EVENTS_MAX}.");
-            vec![FormError::of("last", problem)]
-        })?;
+        let last = typed
+            .filter(|last| (1..=TRIAL_EVENTS_MAX).contains(last))
+            .ok_or_else(|| {
+                let problem = format!("It must be a number from 1 to {TRIAL_EVENTS_MAX}.");
+                vec![FormError::of("last", problem)]
+            })?;
         let filter = match (rule, given(&self.sql)) {
             (Some(rule), _) => rule.rule.filter.clone(),
             (None, Some(sql)) => {
-                let filter = SqlFilter::parse(&sql, Parameters::new());
-                let filter = filter
+                let filter = SqlFilter::parse(&sql, Parameters::new())
                     .map_err(|error| vec![FormError::of("sql", sentence(&error.to_string()))])?;
                 RuleFilter::Sql(filter)
             }

@@ -36,7 +36,7 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
         (value, title, Some((fitting.count() as u64, tone)))
     });
     let mut list = List::new(PATH, &filter)
-        .with_tabs(("State", "state"), tabs, &filter)
+        .with_tabs("State", "state", tabs, &filter)
         .with_older(next, &filter);
     list.turns = ["First", "Previous", "Next"];
     let mut table = SubscriptionTable::read(&call, rows, empty(visitor, &list)).await?;

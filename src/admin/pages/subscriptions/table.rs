@@ -39,9 +39,9 @@ impl SubscriptionTable {
         let outcomes = views.recent_outcomes(ids, STRIP).await?;
         let row = |(of, depth): (Subscription, _)| {
             let id = of.subscription.id;
-            let outcomes = outcomes.get(&id).map_or(&[][..], Vec::as_slice);
+            let newest = outcomes.get(&id).map_or(&[][..], Vec::as_slice);
             let day = days.get(&id).copied().unwrap_or_default();
-            (of, depth, day, Strip::row(outcomes, STRIP))
+            (of, depth, day, Strip::row(newest, STRIP))
         };
         Ok(Self {
             rows: subscriptions.into_iter().zip(depths).map(row).collect(),

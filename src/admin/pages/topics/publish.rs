@@ -60,8 +60,8 @@ impl Sheet<Arc<TopicEntry>> for Events {
 
     /// Publishes what was typed, all or nothing, and leads to the page of the one event, or to the list of all.
     async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
-        let events = read(call, &self.events);
-        let events = events.map_err(|problem| FormError::of("events", problem))?;
+        let events =
+            read(call, &self.events).map_err(|problem| FormError::of("events", problem))?;
         let published = call.broker.publish_by_hand(call.by(), &call.of, events);
         let keys = published.await?;
         let (one, many) = ("event has been accepted.", "events have been accepted.");

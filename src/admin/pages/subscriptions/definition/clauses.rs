@@ -126,8 +126,9 @@ fn rows(form: &Form) -> Vec<Value> {
 
 fn clause(form: &Form, index: usize) -> Value {
     let operator = form.filled(&name(index, OPERATOR));
-    let takes = operator.and_then(Operator::from_name);
-    let takes = takes.map(|operator| operator.row().takes);
+    let takes = operator
+        .and_then(Operator::from_name)
+        .map(|operator| operator.row().takes);
     let mut clause = json!({ OPERATOR: operator, KEY: form.filled(&name(index, KEY)) });
     let lines = words(form.raw(&name(index, VALUES)), '\n');
     match (takes, lines.as_slice()) {

@@ -274,11 +274,11 @@ impl Draft {
             (Some(_), Kind::Custom) => properties,
             _ => json!({ "properties": properties }),
         };
-        let parsed = match current {
+        let read = match current {
             None => resource::parse_subscription(&body, context),
             Some(current) => resource::patch_subscription(current, &body, context),
         };
-        let parsed = parsed.map_err(|invalid| self.form_errors(&invalid));
+        let parsed = read.map_err(|invalid| self.form_errors(&invalid));
         let mut definition = all_of(unread, parsed)?;
         // In a document, leaving the destination out means one thing in a new subscription and another in a change.
         match self.form.text(DEAD_LETTERS) {
@@ -292,8 +292,7 @@ impl Draft {
     /// The filter, as the document of a subscription has it.
     pub(crate) fn filter(&self) -> Result<Value, FormError> {
         let (mut document, unread) = self.document();
-        let mut unread = unread.into_iter();
-        if let Some(unread) = unread.find(|each| each.target == CLAUSES.list) {
+        if let Some(unread) = unread.into_iter().find(|each| each.target == CLAUSES.list) {
             return Err(unread);
         }
         let filter = document[self.kind.filter().0].take();
@@ -343,8 +342,8 @@ impl Draft {
     pub(crate) fn form_errors(&self, invalid: &InvalidResource) -> Vec<FormError> {
         let (filter, advanced) = self.kind.filter();
         let faults = invalid.faults.iter().map(|fault| {
-            let path = fault.path.as_str();
-            let path = path.strip_prefix("properties.").unwrap_or(path);
+            let whole = fault.path.as_str();
+            let path = whole.strip_prefix("properties.").unwrap_or(whole);
             // A trial calls it the same for all topics.
             let path = match path.strip_prefix("filter.") {
                 Some(inside) => format!("{filter}.{inside}"),
