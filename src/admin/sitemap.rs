@@ -3,7 +3,7 @@
 
 use crate::admin::outside::*;
 
-/// What a page takes: who may look at it, and who may send its form.
+/// The roles that a page requires: one to read it, and one to send its form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub(crate) reads: Role,
@@ -16,7 +16,7 @@ pub(crate) struct PageInfo {
     /// `None` keeps it out of the navigation.
     pub(crate) nav: Option<Listing>,
     pub(crate) access: Access,
-    /// Whether its form takes a password that was typed lately; see
+    /// Is true if its form requires that the password was typed lately; see
     /// [`password_again`](crate::admin::security::password_again).
     pub(crate) asks_again: bool,
     pub(crate) button: Option<Button>,
@@ -30,7 +30,7 @@ pub(crate) struct Button {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listing {
-    /// What stands above pages that people need for the same; empty where it goes without saying.
+    /// The heading above related pages in the navigation; empty where they need none.
     pub(crate) group: &'static str,
     pub(crate) title: &'static str,
     /// A drawing of `templates/sprite.html`.
@@ -95,8 +95,10 @@ impl SiteMap {
 
     /// The page at `path`, `/admin` and a query included.
     pub(crate) fn page(&self, path: &str) -> Option<&PageInfo> {
-        let path = path.split_once('?').map_or(path, |(path, _)| path);
-        let path = path.strip_prefix("/admin")?;
+        let path = path
+            .split_once('?')
+            .map_or(path, |(path, _)| path)
+            .strip_prefix("/admin")?;
         let fitting = self.pages.iter().filter(|page| fits(page.path, path));
         // A path that is written out goes before one with a name in it, as it does in the router.
         fitting.min_by_key(|page| page.path.matches('{').count())

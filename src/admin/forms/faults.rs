@@ -1,4 +1,4 @@
-//! What is wrong with a form, told at its fields and above them.
+//! The errors of a form, shown at its fields and above them.
 
 use std::sync::OnceLock;
 
@@ -6,8 +6,7 @@ use crate::admin::forms::form::FormError;
 use crate::admin::outside::*;
 use crate::admin::widgets::{filters, part};
 
-/// What is wrong, and at which field each of it is told. That is found while the fields are drawn: the first that it
-/// fits has it.
+/// The errors of a form, each with the field that shows it: the first one drawn that the error fits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Vec<(FormError, OnceLock<Place>)>);
 
@@ -16,8 +15,8 @@ type Place = (String, String, usize);
 
 impl Faults {
     pub(crate) fn new(form_errors: impl IntoIterator<Item = FormError>) -> Self {
-        let form_errors = form_errors.into_iter();
-        Self(form_errors.map(|each| (each, OnceLock::new())).collect())
+        let unplaced = form_errors.into_iter().map(|each| (each, OnceLock::new()));
+        Self(unplaced.collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -35,19 +34,23 @@ impl Faults {
             .map(|(form_error, _)| form_error.problem.as_str())
     }
 
-    /// What is wrong with the property at `path`, which the field `name` fills in; empty for nothing.
+    /// Returns the errors of the property at `path`, which the field `name` fills in; empty if there are none.
     pub(crate) fn at(&self, path: &str, name: &str, label: &str) -> String {
         let fits = |each: &FormError| each.target == name || each.fits(path);
-        let drawn = self.0.iter().filter(|(_, place)| place.get().is_some());
-        let drawn = drawn.count();
+        let drawn = self
+            .0
+            .iter()
+            .filter(|(_, place)| place.get().is_some())
+            .count();
         let fits = self.0.iter().filter(|(each, _)| fits(each));
-        let here = fits.filter(|(_, place)| {
-            place
-                .get_or_init(|| (name.to_owned(), label.to_owned(), drawn))
-                .0
-                == name
-        });
-        let here = here.map(|(form_error, _)| form_error.problem.as_str());
+        let here = fits
+            .filter(|(_, place)| {
+                place
+                    .get_or_init(|| (name.to_owned(), label.to_owned(), drawn))
+                    .0
+                    == name
+            })
+            .map(|(form_error, _)| form_error.problem.as_str());
         here.collect::<Vec<_>>().join(" ")
     }
 

@@ -1,4 +1,4 @@
-//! What is wrong with JSON that somebody typed, in words for whoever did.
+//! Errors in JSON that somebody typed, in plain words.
 
 use serde_json::Error;
 
@@ -28,8 +28,9 @@ pub(crate) fn of_events(text: &str, bad: &BadInput) -> String {
 /// A reason of the publish API as a sentence, with the events counted from 1.
 pub(crate) fn counted(reason: &str) -> String {
     let reason = reason.replacen("it is not valid JSON: ", "not valid JSON, ", 1);
-    let event = reason.strip_prefix("event [");
-    let event = event.and_then(|event| event.split_once(']'));
+    let event = reason
+        .strip_prefix("event [")
+        .and_then(|event| event.split_once(']'));
     let number = event.and_then(|(index, rest)| Some((index.parse::<usize>().ok()? + 1, rest)));
     let told = number.map(|(number, rest)| {
         let missing = rest.strip_prefix(", field ");

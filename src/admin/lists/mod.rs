@@ -1,4 +1,4 @@
-//! What lists have in common.
+//! The common parts of lists.
 
 pub(crate) mod bulk;
 pub(crate) mod by_name;
@@ -10,8 +10,9 @@ pub(crate) mod recipe;
 /// `path` with the parameters that have a value.
 pub(crate) fn link(path: &str, parameters: &[(&str, String)]) -> String {
     let given = parameters.iter().filter(|(_, value)| !value.is_empty());
-    let mut query = url::form_urlencoded::Serializer::new(String::new());
-    let query = query.extend_pairs(given).finish();
+    let query = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(given)
+        .finish();
     match query.as_str() {
         "" => path.to_owned(),
         query => format!("{path}?{query}"),

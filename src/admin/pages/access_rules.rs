@@ -93,11 +93,11 @@ impl Sheet<()> for AccessRuleForm {
             Ok(name) => known(name).map(taken),
             Err(error) => Some(sentence(&error.to_string())),
         };
-        let faults = problem.map(|problem| FormError::of("name", problem));
+        let fault = problem.map(|problem| FormError::of("name", problem));
         let missing = entity
             .is_empty()
             .then(|| FormError::of("entity", "Choose what it is for."));
-        let faults = faults.into_iter().chain(missing).collect();
+        let faults = fault.into_iter().chain(missing).collect();
         let rights = all_of(faults, self.rights())?;
         let name = name.map_err(PageError::rejected)?;
         put(call, &name, rights, "has been created.").await
@@ -132,9 +132,10 @@ impl AccessRuleForm {
         let ticks = all.zip([&self.send, &self.listen, &self.manage]);
         let ticked = ticks.filter(|(_, tick)| !tick.is_empty());
         let rights: Vec<Right> = ticked.map(|(right, _)| right).collect();
-        match rights.is_empty() {
-            true => Err(vec![FormError::of("send", "Choose at least one right.")]),
-            false => Ok(rights.into()),
+        if rights.is_empty() {
+            Err(vec![FormError::of("send", "Choose at least one right.")])
+        } else {
+            Ok(rights.into())
         }
     }
 }

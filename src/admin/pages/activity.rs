@@ -33,16 +33,18 @@ pub(crate) struct ActivityForm {
     before: String,
 }
 
-/// What has been changed, newest first. Of one entry the whole definition is shown: all of them would make a page of
-/// megabytes.
+/// Lists the audit log, newest entries first. The whole definition is shown for one entry only: for all of them the
+/// page would have megabytes.
 pub(crate) async fn list(
     Query(form): Query<ActivityForm>,
     Query(asked): Query<Names>,
     call: Call,
 ) -> PageResult {
     let (query, form) = Filled::with(form).read(ActivityForm::query);
-    let found = OptionFuture::from(query.map(|query| call.views.audit(query)));
-    let found = found.await.transpose()?.unwrap_or_default();
+    let found = OptionFuture::from(query.map(|query| call.views.audit(query)))
+        .await
+        .transpose()?
+        .unwrap_or_default();
     let next = found.next_before.map(|id| id.0);
     let mut list = List::new(PATH, &form).with_older(next, &form);
     list.recipe = Recipe::list(&call, "audit", "audit", &flags(&form));
@@ -60,14 +62,15 @@ pub(crate) async fn list(
     })
 }
 
-/// The same for `everpost` and the management API.
+/// Returns the filter as flags of `everpost`, which are also the query parameters of the management API.
 fn flags(form: &Filled<ActivityForm>) -> Vec<(&str, String)> {
     let pairs = form.pairs().into_iter();
-    let flags = pairs.filter(|(name, _)| *name != "before");
-    let flags = flags.map(|(name, text)| match name {
-        "from" | "to" => (name, in_utc(&text)),
-        _ => (name, text.trim().to_owned()),
-    });
+    let flags = pairs
+        .filter(|(name, _)| *name != "before")
+        .map(|(name, text)| match name {
+            "from" | "to" => (name, in_utc(&text)),
+            _ => (name, text.trim().to_owned()),
+        });
     flags.collect()
 }
 
@@ -139,16 +142,15 @@ fn days(rows: &[AuditRow]) -> Vec<(String, Vec<&[AuditRow]>)> {
         let (actor, kind) = (entry.caller.actor.clone(), entry.target.kind);
         (actor, entry.action.name(), kind, minute)
     };
-    let days = rows.chunk_by(|a, b| day(a) == day(b));
-    let days = days.map(|rows| {
+    let days = rows.chunk_by(|a, b| day(a) == day(b)).map(|rows| {
         let acts = rows.chunk_by(|a, b| act(a) == act(b));
         (day(&rows[0]), acts.collect())
     });
     days.collect()
 }
 
-/// What was created or deleted, where it was not changed in parts: whether it is there now, and every property that it
-/// has.
+/// Returns all properties of something that was created or deleted, and whether it was created; `None` for a change of
+/// single properties.
 fn whole(row: &AuditRow) -> Option<(bool, Vec<(String, String)>)> {
     let mut changes = row.entry.action.changes().iter();
     let change = changes.find(|change| change.property.is_empty())?;
@@ -169,8 +171,8 @@ fn flatten(path: &str, value: &Value, into: &mut Vec<(String, String)>) {
             numbered.for_each(|(index, value)| inner(&(index + 1).to_string(), value));
         }
         Value::Array(all) if !all.is_empty() => {
-            let all = all.iter().map(text_of).collect::<Vec<_>>();
-            into.push((property(path), all.join(", ")));
+            let texts = all.iter().map(text_of).collect::<Vec<_>>();
+            into.push((property(path), texts.join(", ")));
         }
         Value::Null | Value::Array(_) => {}
         Value::Bool(_) | Value::Number(_) | Value::String(_) => {
@@ -207,14 +209,14 @@ fn property(path: &str) -> String {
     words
 }
 
-/// The same page with the whole of this entry.
+/// Returns the address of this page with the whole definition of one entry shown.
 fn opened(form: &Filled<ActivityForm>, id: AuditId) -> String {
     let mut pairs = form.pairs();
     pairs.push(("open", id.0.to_string()));
     format!("{}#entry-{}", link(PATH, &pairs), id.0)
 }
 
-/// What was done, as it follows its actor.
+/// Describes an entry in words that follow the name of its actor.
 fn did(entry: &AuditEntry) -> String {
     let mut text = print::visible(&entry.describe());
     text[..1].make_ascii_lowercase();
@@ -237,15 +239,16 @@ fn page_of(target: &Target, registry: &Registry) -> Option<String> {
             (target.kind == entity.into()).then_some(page)
         }
         TargetKind::EventSubscription | TargetKind::ServiceBusSubscription | TargetKind::Rule => {
-            let of = match target.kind == TargetKind::Rule {
-                true => name.rsplit_once('/')?.0,
-                false => name,
+            let of = if target.kind == TargetKind::Rule {
+                name.rsplit_once('/')?.0
+            } else {
+                name
             };
             let id = Of::named(of, registry)?.subscription?;
             let (topic, found) = registry.subscription(id)?;
             Queue::page_of(topic, found).or_else(|| {
-                let topic = topic.topic.name.as_str();
-                Some(paths::subscription_page(topic, found.name.as_str()))
+                let topic_name = topic.topic.name.as_str();
+                Some(paths::subscription_page(topic_name, found.name.as_str()))
             })
         }
         TargetKind::AccessRule => Some(paths::access_rule_page(name)),

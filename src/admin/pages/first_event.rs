@@ -19,8 +19,8 @@ const REJECTING: Way = Way("rejected-event", "rejecting", "Example.Rejected");
 /// `replay.resubmissions_max`.
 const FOLLOWED_MAX: usize = 10;
 
-/// What has been done so far, as the address says: the topic, and the events that were delivered at once, failed
-/// twice, and were rejected.
+/// The progress through the guide, as the query of its address has it: the topic, and the events that were delivered at
+/// once, failed twice, and were rejected.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Progress {
@@ -42,10 +42,11 @@ impl Progress {
     }
 }
 
-/// What there is once the topic is made.
+/// The things that exist once the topic has been made.
 struct Ready {
     inspector: InspectorName,
-    /// Whether the other inspector would reject the next event for good.
+    /// Is true if the other inspector answers the next request with 400, so that the event becomes a dead letter at
+    /// once.
     rejects: bool,
     example: String,
 }
@@ -146,8 +147,11 @@ pub(crate) async fn publish(call: Call) -> PageResult {
 pub(crate) async fn repair(call: Call) -> PageResult {
     let done = Filled::<Progress>::sent(&call.form).values;
     let topic = call.custom_topic(&done.topic)?;
-    let dead = call.form.filled("delivery");
-    let dead = dead.map(|id| numbered("delivery", id)).transpose()?;
+    let dead = call
+        .form
+        .filled("delivery")
+        .map(|id| numbered("delivery", id))
+        .transpose()?;
     REJECTING.prepare(&call, &topic, "200").await?;
     if let Some(id) = dead.map(DeliveryId) {
         call.broker.resubmit(call.by(), id).await?;
@@ -221,7 +225,11 @@ async fn sent(call: &Call, key: Option<i64>, done: &Progress) -> PageResult<Opti
     // The topic may have other event subscriptions, which the guide does not speak of.
     let is_ours =
         |each: &DeliveryDetail| [TAKING.0, REJECTING.0].contains(&&*each.row.subscription);
-    let deliveries = line.into_iter().flat_map(|event| event.deliveries);
-    let deliveries = deliveries.filter(is_ours).map(card).collect();
+    let deliveries = line
+        .into_iter()
+        .flat_map(|event| event.deliveries)
+        .filter(is_ours)
+        .map(card)
+        .collect();
     Ok(key.map(|key| Sent { key, deliveries }))
 }

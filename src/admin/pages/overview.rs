@@ -20,14 +20,18 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
         ..EventQuery::default()
     };
     let recent = call.views.events(recent).await?.rows;
-    let since = registry.made_topics().map(|each| each.topic.created_at);
-    let since = since.min();
-    let born = ("/admin", since.unwrap_or(visitor.now));
-    let traffic = Traffic::read(&call, TrafficOf::Everything, &range, born).await?;
+    let since = registry
+        .made_topics()
+        .map(|each| each.topic.created_at)
+        .min();
+    let born = since.unwrap_or(visitor.now);
+    let traffic = Traffic::read(&call, TrafficOf::Everything, &range, "/admin", born).await?;
     let mut all: Vec<_> = registry.subscriptions().map(Subscription::of).collect();
     all.sort_by_cached_key(|of| rank(of, standing));
-    let sending = all.iter().map(|each| &each.subscription);
-    let sending = sending.filter(|each| each.may_send());
+    let sending = all
+        .iter()
+        .map(|each| &each.subscription)
+        .filter(|each| each.may_send());
     let overdue = sending.filter_map(|each| depths.subscription(each.id).overdue(visitor.now));
     let topics = registry.made_topics().take(TOPICS_SHOWN);
     let first_event = visitor.step("/admin/first-event", "Deliver the first event");
@@ -51,7 +55,7 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
     })
 }
 
-/// What is drawn below the figures: deliveries, failures, times, what is pending, and dead letters.
+/// Returns the charts below the figures: deliveries, failures, times, pending deliveries and dead letters.
 fn sparks(traffic: &Traffic) -> [Spark; 5] {
     let counts =
         |count: fn(&TrafficSlot) -> u64| traffic.slots.iter().map(count).collect::<Vec<_>>();

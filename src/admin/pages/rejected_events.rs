@@ -34,8 +34,10 @@ pub(crate) fn of_topic(topic: &str) -> String {
 pub(crate) async fn list(Query(form): Query<RejectionForm>, call: Call) -> PageResult {
     let registry = &call.visitor.standing.registry;
     let (query, form) = Filled::with(form).read(|form| form.query(registry));
-    let found = OptionFuture::from(query.map(|query| call.views.rejections(query)));
-    let found = found.await.transpose()?.unwrap_or_default();
+    let found = OptionFuture::from(query.map(|query| call.views.rejections(query)))
+        .await
+        .transpose()?
+        .unwrap_or_default();
     let mut list = List::new(PATH, &form).with_older(found.next_before, &form);
     let flags = ["topic", "reason"].map(|name| (name, form.value(name).trim().to_owned()));
     list.recipe = Recipe::list(&call, "rejectedEvents", "rejected list", &flags);

@@ -57,7 +57,7 @@ impl Subject for Setting {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct SettingForm {
-    /// As in an environment variable, but that a list may have its values in lines.
+    /// The value as in an environment variable, except that a list may also have one value a line.
     value: String,
 }
 
@@ -138,6 +138,7 @@ fn is_set(setting: &Setting) -> bool {
 }
 
 pub(crate) fn belongs(name: &str, beginnings: &[&str]) -> bool {
-    let mut beginnings = beginnings.iter();
-    beginnings.any(|beginning| name.starts_with(beginning))
+    beginnings
+        .iter()
+        .any(|beginning| name.starts_with(beginning))
 }

@@ -1,5 +1,4 @@
-//! What happened when: charts of the traffic of a topic, of an event subscription or of everything, with a table
-//! of the same numbers.
+//! Charts of the traffic of a topic, of an event subscription or of everything, with a table of the same numbers.
 
 use crate::admin::pages::*;
 use crate::admin::widgets::chart::{Chart, Scale, Series};
@@ -19,7 +18,7 @@ pub(crate) struct Range {
     pub(crate) title: &'static str,
     step_ms: i64,
     slots: i64,
-    /// What one slot is called.
+    /// The length of one slot in words.
     step: &'static str,
 }
 
@@ -33,12 +32,12 @@ const RANGES: [Range; 5] = [
 ];
 
 impl Range {
-    /// As much of it as there has been since `since`, in finer steps where that is little.
+    /// Returns the part of the range since `since` and its number of slots, in finer steps where that part is short.
     fn since(self, since: Timestamp, now: Timestamp) -> (Self, i64) {
-        let since = since.as_ms().min(now.as_ms() - SHORTEST_MS);
+        let since_ms = since.as_ms().min(now.as_ms() - SHORTEST_MS);
         // Slots begin at full steps, and that of the beginning is one of them.
         let slots = |range: &Self| {
-            now.as_ms().div_euclid(range.step_ms) - since.div_euclid(range.step_ms) + 1
+            now.as_ms().div_euclid(range.step_ms) - since_ms.div_euclid(range.step_ms) + 1
         };
         let mut finer = RANGES.into_iter().filter(|it| it.step_ms < self.step_ms);
         let chosen = finer.find(|it| slots(it) <= it.slots).unwrap_or(self);
@@ -196,9 +195,10 @@ const DEAD_LETTERS: Plan = Plan {
 };
 
 fn counted(unit: String, most: u64) -> (String, Scale, String) {
-    let peak = Some(most).filter(|most| *most > 0);
-    let peak = peak.map(|most| format!("peak {}", print::count(most)));
-    let peak = peak.unwrap_or_default();
+    let peak = Some(most)
+        .filter(|most| *most > 0)
+        .map(|most| format!("peak {}", print::count(most)))
+        .unwrap_or_default();
     (unit, Scale::counts(most), peak)
 }
 
@@ -208,7 +208,8 @@ impl Traffic {
         site: &Site,
         of: TrafficOf,
         choice: &RangeChoice,
-        (path, since): (&str, Timestamp),
+        path: &str,
+        since: Timestamp,
     ) -> Result<Self, StoreError> {
         let now = site.broker.clock().now();
         let (range, count) = choice.chosen().since(since, now);
@@ -225,7 +226,7 @@ impl Traffic {
         })
     }
 
-    /// Of what receivers pull, if they do.
+    /// Sets whether receivers pull the events, which have other charts.
     pub(crate) fn pulled(self, is_pulled: bool) -> Self {
         Self { is_pulled, ..self }
     }
@@ -262,12 +263,16 @@ impl Traffic {
         let width = 100.0 / slots.len().max(1) as f64;
         // What would stand under the last word is left out.
         let room = slots.len().saturating_sub(every / 2);
-        let starts = slots.iter().enumerate().take(room).step_by(every);
-        let starts = starts.map(|(index, slot)| (index as f64 * width, range.text(slot.start_at)));
+        let starts = slots
+            .iter()
+            .enumerate()
+            .take(room)
+            .step_by(every)
+            .map(|(index, slot)| (index as f64 * width, range.text(slot.start_at)));
         starts.chain([(100.0, range.text(self.now))]).collect()
     }
 
-    /// Whether nothing was delivered, failed or waited in all of it.
+    /// Reports whether no slot has any attempt, pending delivery, dead letter or dropped event.
     pub(crate) fn is_idle(&self) -> bool {
         let mut slots = self.slots.iter();
         slots.all(|slot| slot.tried() + slot.pending + slot.dead_lettered + slot.dropped == 0)
@@ -276,9 +281,10 @@ impl Traffic {
     fn charts(&self) -> [Chart; 4] {
         let [first, second, third, fourth] = &CHARTS;
         let [received, acknowledged] = &PULLED;
-        let plans = match self.is_pulled {
-            true => [received, acknowledged, third, fourth],
-            false => [first, second, third, fourth],
+        let plans = if self.is_pulled {
+            [received, acknowledged, third, fourth]
+        } else {
+            [first, second, third, fourth]
         };
         plans.map(|plan| self.chart(plan))
     }
@@ -323,7 +329,8 @@ fn drawn_ms(slot: &TrafficSlot, share: f64) -> Option<f64> {
     slot.latency.within_ms(share).map(in_ms)
 }
 
-/// What took longer than is told apart is drawn at a week, which is as long as a delivery lives (rule N9).
+/// Returns the bound in milliseconds. A time above the highest bound is drawn as a week, which is as long as a delivery
+/// lives (rule N9).
 fn in_ms(bound: Bound) -> f64 {
     match bound {
         Bound::Within(ms) => ms as f64,

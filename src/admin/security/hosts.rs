@@ -24,8 +24,8 @@ pub(crate) async fn reject_unknown(
 ) -> PageResult {
     let options = broker.options();
     let public_url = &options.public_url;
-    let own = (&own, public_host(public_url));
-    match foreign_host(request.uri(), request.headers(), own) {
+    let public = public_host(public_url);
+    match foreign_host(request.uri(), request.headers(), &own, public.as_ref()) {
         None => Ok(next.run(request).await),
         Some(host) => Err(PageError::WrongHost {
             host,
@@ -38,15 +38,18 @@ fn public_host(public_url: &str) -> Option<OwnHost> {
     OwnHost::parse(Url::parse(public_url).ok()?.host_str()?)
 }
 
-/// What the request names as its host, if that is not ours; empty if it names none. HTTP/2 has it in the
-/// URI, HTTP/1.1 in a header, or in both; then both must be ours.
+/// Returns the host that the request names, if it is not ours; empty if it names none. HTTP/2 has it in the URI,
+/// HTTP/1.1 in a header, or in both; then both must be ours.
 fn foreign_host(
     uri: &Uri,
     headers: &HeaderMap,
-    (own, public): (&OwnHosts, Option<OwnHost>),
+    own: &OwnHosts,
+    public: Option<&OwnHost>,
 ) -> Option<String> {
-    let in_header = headers.get_all(HOST).into_iter();
-    let in_header = in_header.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let in_header = headers
+        .get_all(HOST)
+        .into_iter()
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let in_uri = uri.authority().map(Authority::to_string);
     let mut named = in_uri.into_iter().chain(in_header).peekable();
     if named.peek().is_none() {
@@ -55,7 +58,7 @@ fn foreign_host(
     let foreign = named.find(|text| {
         let authority: Option<Authority> = text.parse().ok();
         let host = authority.and_then(|authority| OwnHost::parse(authority.host()));
-        !host.is_some_and(|host| own.has(&host) || public.as_ref() == Some(&host))
+        !host.is_some_and(|host| own.has(&host) || public == Some(&host))
     })?;
     let shown: String = foreign.chars().take(SHOWN_CHARACTERS_MAX).collect();
     Some(print::visible(&shown))
@@ -70,7 +73,7 @@ mod tests {
     fn check((own, public): &Own, host: &str, is_ours: bool) {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().expect("a header's value"));
-        let foreign = foreign_host(&Uri::from_static("/admin"), &headers, (own, public.clone()));
+        let foreign = foreign_host(&Uri::from_static("/admin"), &headers, own, public.as_ref());
         assert_eq!(foreign.is_none(), is_ours, "{host}");
     }
 
@@ -148,7 +151,8 @@ mod tests {
             foreign_host(
                 &uri.parse().expect("a URI"),
                 &headers,
-                (&own, public.clone()),
+                &own,
+                public.as_ref(),
             )
         };
         let evil = Some("evil.example".to_owned());

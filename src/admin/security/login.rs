@@ -106,7 +106,7 @@ async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
     Ok(user)
 }
 
-/// What leads in besides a password: where, and what it says.
+/// Returns the ways to sign in besides the password, each with its address and its label.
 fn others(from: &Stranger) -> Vec<(String, String)> {
     let (site, next) = (&from.site, from.form.raw("next"));
     let provider = site.sign_in.provider.as_ref();
@@ -122,8 +122,8 @@ fn others(from: &Stranger) -> Vec<(String, String)> {
 pub(crate) fn draw_form(from: &Stranger, problem: Option<&str>) -> Response {
     let Stranger { site, form, .. } = from;
     // A token that is out already stays, so that a second window spoils nothing.
-    let token = cookie(&from.headers, TOKEN_COOKIE);
-    let token = token.unwrap_or_else(|| site.broker.entropy().secret());
+    let token =
+        cookie(&from.headers, TOKEN_COOKIE).unwrap_or_else(|| site.broker.entropy().secret());
     let set_cookie = Cookie::build((TOKEN_COOKIE, token.as_str()))
         .path("/admin/login")
         .http_only(true)

@@ -43,8 +43,9 @@ pub(crate) async fn ask(
         return Ok(next.run(request).await);
     }
     let (parts, body) = request.into_parts();
-    let body = Bytes::from_request(Request::from_parts(parts.clone(), body), &()).await;
-    let body = body.map_err(|error| PageError::of_body(error.body_text()))?;
+    let body = Bytes::from_request(Request::from_parts(parts.clone(), body), &())
+        .await
+        .map_err(|error| PageError::of_body(error.body_text()))?;
     let sent = Request::from_parts(parts.clone(), body.clone().into());
     let form = Form::from_request(sent, &()).await?;
     csrf::check(&form, &visitor.csrf)?;
@@ -63,9 +64,10 @@ pub(crate) async fn ask(
             Err(error) => form_errors = error.in_form()?,
         }
     }
-    let title = match is_external {
-        true => "Confirm that it is you",
-        false => "Confirm your password",
+    let title = if is_external {
+        "Confirm that it is you"
+    } else {
+        "Confirm your password"
     };
     let page = PasswordAgainPage {
         frame: Frame::new(&visitor, title),

@@ -16,9 +16,11 @@ pub(crate) fn identity(
     let names = site.sign_in.proxy.as_ref()?;
     extensions.get::<ByTrustedProxy>()?;
     let name = only(headers, &names.user)?.trim();
-    let groups = only(headers, &names.groups).into_iter();
-    let groups = groups.flat_map(|groups| groups.split(','));
-    let groups = groups.map(str::trim).filter(|group| !group.is_empty());
+    let groups = only(headers, &names.groups)
+        .into_iter()
+        .flat_map(|groups| groups.split(','))
+        .map(str::trim)
+        .filter(|group| !group.is_empty());
     (!name.is_empty()).then(|| Identity {
         source: UserSource::Proxy,
         subject: name.to_owned(),

@@ -5,10 +5,12 @@ use crate::admin::security::open_form::{Purpose, Stranger};
 use crate::admin::security::session;
 
 pub(crate) async fn show(Stranger { site, form, .. }: Stranger) -> PageResult {
-    Ok(match site.is_claimed().await? {
-        true => used_link(),
-        false if site.setup.admits(form.raw("token")) => draw_form(&form, Vec::new()),
-        false => invalid_link(),
+    Ok(if site.is_claimed().await? {
+        used_link()
+    } else if site.setup.admits(form.raw("token")) {
+        draw_form(&form, Vec::new())
+    } else {
+        invalid_link()
     })
 }
 
@@ -19,12 +21,12 @@ pub(crate) async fn submit(from: Stranger) -> PageResult {
     }
     let (name, password) = (form.text("name"), form.raw("password"));
     let by = Caller::user(name, address, site.people.now());
-    let user = match site.people.claim(by, name, password).await {
+    let claimed = match site.people.claim(by, name, password).await {
         Ok(Some(user)) => site.people.accounts().user(user).await?,
         Ok(None) => return Ok(used_link()),
         Err(error) => return Ok(draw_form(&form, PageError::from(error).in_form()?)),
     };
-    let user = user.ok_or(PageError::SignedOut)?;
+    let user = claimed.ok_or(PageError::SignedOut)?;
     session::sign_in(&site, &from.session, &user, &from.client, None).await?;
     site.people.guessed_right(Some(&user.name), address).await?;
     Ok(Redirect::to("/admin").into_response())
@@ -52,7 +54,7 @@ pub(crate) fn unclaimed() -> Response {
     say(StatusCode::FORBIDDEN, "Not set up yet", Some(why))
 }
 
-/// What the link says once there is an account, so that nobody wonders why it asks for a password.
+/// Returns the page for the setup link once there is an account, so that nobody wonders why it asks for a password.
 fn used_link() -> Response {
     say(StatusCode::GONE, "This link has been used", None)
 }

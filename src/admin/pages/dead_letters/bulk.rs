@@ -1,5 +1,5 @@
-//! What is done with all dead letters that a filter means: send them again as a replay job, take them out of
-//! their queues, or keep them as a file. Each says first how many there are.
+//! Actions on all dead letters that match a filter: resubmit them in a replay job, remove them from their queues, or
+//! download them. Each of them first shows how many there are.
 
 use std::vec::IntoIter;
 
@@ -52,8 +52,10 @@ pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResu
     let Some(ReplayRequest { target, rate, .. }) = request else {
         return draw_form(&call, &search, form).await;
     };
-    let job = call.broker.start_replay(call.by(), source, target, rate);
-    let job = job.await?;
+    let job = call
+        .broker
+        .start_replay(call.by(), source, target, rate)
+        .await?;
     let over = print::plural(job.request.total, "dead letter", "dead letters");
     let said = format!("Replay job {} has been started over {over}.", job.id);
     call.visitor.leave(Flash::done(said), &job.page()).await
@@ -77,8 +79,10 @@ pub(crate) async fn purge(Query(search): Query<Search>, call: Call) -> PageResul
     let mut query = all(search.dead_letters(&call.visitor)?, NUMBERS_MAX);
     let (mut removed, mut held) = (0, 0);
     let is_whole = loop {
-        let purged = call.broker.purge_dead_letters(call.by(), query.clone());
-        let purged = purged.await?;
+        let purged = call
+            .broker
+            .purge_dead_letters(call.by(), query.clone())
+            .await?;
         removed += purged.removed;
         held += purged.held;
         query.before = purged.next_before;
@@ -92,9 +96,10 @@ pub(crate) async fn purge(Query(search): Query<Search>, call: Call) -> PageResul
         let stay = print::plural(held, "is held", "are held");
         said.push_str(&format!("; {stay} by receivers and stay"));
     }
-    let flash = match is_whole {
-        true => Flash::done(format!("{said}.")),
-        false => Flash::failed(format!("{said}. There are more: purge again.")),
+    let flash = if is_whole {
+        Flash::done(format!("{said}."))
+    } else {
+        Flash::failed(format!("{said}. There are more: purge again."))
     };
     let back = format!("{LIST}{}", search.query());
     call.visitor.leave(flash, &back).await

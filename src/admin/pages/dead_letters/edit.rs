@@ -30,7 +30,7 @@ impl ResubmitForm {
         })
     }
 
-    /// What is sent where and how fast, by the rules of the management API.
+    /// Returns the replay request that the form defines, or everything that the management API has against it.
     pub(crate) fn request<S>(&self, call: &Call<S>) -> Result<ReplayRequest, Vec<FormError>> {
         let kind = self.kind.as_str();
         let target = match kind.split_once(' ') {
@@ -119,8 +119,11 @@ async fn send(
         target: form.request(call)?.target,
         edit: Some(EventEdit::Event(form.event.replace("\r\n", "\n"))),
     };
-    let done = call.broker.resubmit_all(call.by(), request).await;
-    let done = done.and_then(|mut done| done.pop().expect("one result for each").1);
+    let done = call
+        .broker
+        .resubmit_all(call.by(), request)
+        .await
+        .and_then(|mut done| done.pop().expect("one result for each").1);
     done.map_err(|error| {
         if let ResubmitError::InvalidEvent(error) = error {
             return FormError::of("event", json_fault::of_events(&form.event, &error)).into();

@@ -33,7 +33,7 @@ pub(crate) fn events_of(topic: &TopicName) -> String {
 pub(crate) struct EventTable {
     pub(crate) rows: Vec<EventRow>,
     empty: Empty,
-    /// Whether rows name their topic.
+    /// Is true if rows name their topic.
     with_topic: bool,
 }
 
@@ -70,8 +70,10 @@ impl EventTable {
 pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult {
     let (visitor, standing) = (&call.visitor, &call.visitor.standing);
     let (query, form) = Filled::with(search).read(|search| query(search, visitor, ROWS));
-    let found = OptionFuture::from(query.map(|query| call.views.events(query)));
-    let found = found.await.transpose()?.unwrap_or_default();
+    let found = OptionFuture::from(query.map(|query| call.views.events(query)))
+        .await
+        .transpose()?
+        .unwrap_or_default();
     let depths = QueueDepths::of(&call, standing.registry.topics()).await?;
     let (pending, dead) = (depths.total().pending, standing.dead_letters());
     let tabs = [
@@ -82,7 +84,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         (UNMATCHED, "Unmatched", None),
     ];
     let mut list = List::new(PATH, &form)
-        .with_tabs(("Delivery status", "state"), tabs, &form)
+        .with_tabs("Delivery status", "state", tabs, &form)
         .with_older(found.next_before, &form);
     list.of_page(found.rows.len(), ["event", "events"]);
     let export = link(&format!("{PATH}/export"), &form.pairs());

@@ -147,8 +147,10 @@ pub(crate) async fn ask_to_clear(call: Call<Inspector>) -> PageResult<Question> 
 }
 
 pub(crate) async fn clear(call: Call<Inspector>) -> PageResult<Flash> {
-    let cleared = call.broker.clear_inspector(call.by(), &call.of.name);
-    let cleared = cleared.await?;
+    let cleared = call
+        .broker
+        .clear_inspector(call.by(), &call.of.name)
+        .await?;
     let said = print::plural(cleared, "request has been", "requests have been");
     Ok(Flash::done(format!("{said} deleted.")))
 }
@@ -158,9 +160,11 @@ impl Deletable for Inspector {
 
     async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
         let (registry, of) = (call.broker.registry(), &call.of);
-        let to_it = call.broker.subscriptions_of_inspector(&of.name);
-        let to_it = to_it.iter().map(|each| each.id);
-        let to_it = to_it.filter_map(|id| registry.subscription(id));
+        let subscribed = call.broker.subscriptions_of_inspector(&of.name);
+        let to_it = subscribed
+            .iter()
+            .map(|each| each.id)
+            .filter_map(|id| registry.subscription(id));
         let names = to_it.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
         let kept = print::plural(of.kept, "kept request is", "kept requests are");
         let question = question.would(format!("{kept} deleted."));
@@ -184,9 +188,10 @@ pub(crate) async fn subscribe(call: Call<Inspector>) -> PageResult<Flash> {
         .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
     let well = format!("This inspector now gets the events of {of}.");
     let failed = format!("Topic {of} already has an event subscription {inspector}.");
-    match deliver_to(&call, &topic, name, inspector, None).await? {
-        true => Ok(Flash::done(well)),
-        false => Ok(Flash::failed(failed)),
+    if deliver_to(&call, &topic, name, inspector, None).await? {
+        Ok(Flash::done(well))
+    } else {
+        Ok(Flash::failed(failed))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a webhook would be sent for an event: written by the code that delivers.
+//! The request that a webhook would get for an event, written by the code that delivers.
 
 use super::*;
 use crate::wire::received::header_texts;
@@ -13,9 +13,10 @@ const BATCHED: u32 = 10;
 /// The request for the event, by a subscription that takes what is published like it in the way that the form chooses,
 /// if there could be one.
 pub(super) async fn write(call: &Call, pasted: &Pasted) -> Result<Option<Outcome>, FormError> {
-    let topic = given(&pasted.topic).map(|name| call.topic(&name));
-    let topic = topic.transpose();
-    let topic = topic.map_err(|_| FormError::of("topic", "There is no such topic any more."))?;
+    let topic = given(&pasted.topic)
+        .map(|name| call.topic(&name))
+        .transpose()
+        .map_err(|_| FormError::of("topic", "There is no such topic any more."))?;
     let read = PastedEvent::read(call, &pasted.event, topic).await?;
     let batched = (!pasted.batch.is_empty()).then_some(BATCHED);
     let webhook = json!({ "endpointUrl": WEBHOOK, "maxEventsPerBatch": batched });

@@ -61,8 +61,8 @@ pub(super) async fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Ou
 fn typed(text: &str, topic: Option<&TopicEntry>) -> Result<Filter, FormError> {
     let wrong = |problem: String| FormError::of("filter", problem);
     check_size("filter", text, FILTER_BYTES_MAX)?;
-    let filter = serde_json::from_str::<Value>(text);
-    let filter = filter.map_err(|error| wrong(json_fault::words(&error)))?;
+    let filter =
+        serde_json::from_str::<Value>(text).map_err(|error| wrong(json_fault::words(&error)))?;
     if !filter.is_object() {
         let problem = "The filter must be a JSON object, such as {\"subjectBeginsWith\": \"/orders/\"}; {} \
                        matches every event.";
@@ -72,7 +72,7 @@ fn typed(text: &str, topic: Option<&TopicEntry>) -> Result<Filter, FormError> {
     parse_filter(dialect, &filter).map_err(|invalid| wrong(sentence(&invalid.to_string())))
 }
 
-/// The same question for the API and the command.
+/// Returns the call of the API, and the command, that give the same explanation.
 fn recipe(call: &Call, event: &str, topic: &TopicEntry, subscription: Option<&str>) -> Recipe {
     let (event, name) = (event.trim(), &topic.topic.name);
     let of = subscription.unwrap_or_default().to_owned();

@@ -10,7 +10,7 @@ use crate::wire::resource::{parse_queue, parse_service_bus_subscription};
 #[serde(transparent)]
 pub(crate) struct QueueForm(Form);
 
-/// Of queues that detect duplicates.
+/// The field for how long a queue remembers message ids in order to detect duplicates.
 pub(crate) const WINDOW: &str = "duplicateDetectionHistoryTimeWindow";
 
 /// The filter of the first rule of a new subscription.
@@ -38,8 +38,9 @@ impl Sheet<()> for QueueForm {
             |text: &str| TopicName::of_service_bus(text).map_err(|error| error.of("a queue"));
         let noun = "a queue or topic";
         let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
-        let said = (Put::Create, "has been created.");
-        self.put_queue(call, name, definition, said).await
+        let said = "has been created.";
+        self.put_queue(call, name, definition, Put::Create, said)
+            .await
     }
 }
 
@@ -66,9 +67,9 @@ impl Sheet<BusTopic> for QueueForm {
             |text: &str| SubscriptionName::of_service_bus(text).map_err(|error| error.of(noun));
         let definition = all_of(self.first_rule().err().into_iter().collect(), definition);
         let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
-        let said = (Put::Create, "has been created.");
+        let said = "has been created.";
         let of = &topic.topic.name;
-        self.put_subscription(call, of, name, definition, said)
+        self.put_subscription(call, of, name, definition, Put::Create, said)
             .await
     }
 }
@@ -102,13 +103,13 @@ impl Sheet<Queue> for QueueForm {
         for (name, text) in pull.upkeep.inert_in(call.broker.options().service_bus_tier) {
             fixed[name] = serde_json::from_str(text).unwrap_or_default();
         }
-        let said = (Put::Update, "has been changed.");
+        let said = "has been changed.";
         let of = call.of.topic_name();
         let Some(queue) = call.of.topic.queue_definition() else {
             let definition = self.read_subscription(fixed)?;
             let name = call.of.subscription.name.clone();
             return self
-                .put_subscription(call, of, name, definition, said)
+                .put_subscription(call, of, name, definition, Put::Update, said)
                 .await;
         };
         let sending = queue.sending;
@@ -117,7 +118,8 @@ impl Sheet<Queue> for QueueForm {
             fixed[WINDOW] = duration::format(sending.duplicate_window).into();
         }
         let definition = self.read_queue(&fixed)?;
-        self.put_queue(call, of.clone(), definition, said).await
+        self.put_queue(call, of.clone(), definition, Put::Update, said)
+            .await
     }
 }
 
@@ -170,7 +172,8 @@ impl QueueForm {
         call: &Call<S>,
         name: TopicName,
         definition: QueueDefinition,
-        (put, said): (Put, &str),
+        put: Put,
+        said: &str,
     ) -> PageResult {
         let saved = call.broker.put_queue(call.by(), name, definition, put);
         self.leave(call, saved.await, "Queue", said).await
@@ -182,7 +185,8 @@ impl QueueForm {
         of: &TopicName,
         name: SubscriptionName,
         definition: MessageSubscription,
-        (put, said): (Put, &str),
+        put: Put,
+        said: &str,
     ) -> PageResult {
         let (broker, first) = (&call.broker, self.first_rule()?);
         let saved =

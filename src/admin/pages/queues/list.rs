@@ -13,14 +13,18 @@ pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageRe
         list.export = Some(link("/admin/export-queues", &filter.pairs()));
     }
     let counts = counts(&call, &found).await?;
-    let (sent, received) = (
+    let (topic_days, subscription_days) = (
         call.views.topic_days(visitor.now).await?,
         call.views.subscription_days(None, visitor.now).await?,
     );
     let rows = found.into_iter().zip(counts).map(|(queue, counts)| {
-        let sent = sent.get(&queue.topic.topic.id).copied().unwrap_or_default();
-        let received = received.get(&queue.subscription.id);
-        let received = received.map_or(0, |day| day.delivered.iter().sum());
+        let sent = topic_days
+            .get(&queue.topic.topic.id)
+            .copied()
+            .unwrap_or_default();
+        let received = subscription_days
+            .get(&queue.subscription.id)
+            .map_or(0, |day| day.delivered.iter().sum());
         (queue, counts, sent, received)
     });
     answer!("pages/queue_list.html", visitor, "Queues", {
@@ -31,7 +35,7 @@ pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageRe
     })
 }
 
-/// Those that match, each on a line as the management API shows it.
+/// Exports the queues that match the filter, one JSON document a line, as the management API shows them.
 pub(crate) async fn export(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
     let found = filter.matching(queues(&call), key);
     let tier = call.broker.options().service_bus_tier;

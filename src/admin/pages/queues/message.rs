@@ -34,7 +34,7 @@ impl QueuedMessage {
         &self.peeked.event.event.id
     }
 
-    /// As it counts for the size of the queue.
+    /// Returns the size of the message in bytes, as it counts for the size of the queue.
     pub(crate) fn size(&self) -> usize {
         self.peeked.event.event.data.len()
     }
@@ -61,7 +61,7 @@ impl QueuedMessage {
         }
     }
 
-    /// What its sender has told the broker, besides the message id.
+    /// Returns the properties that the sender has set for the broker, except the message id.
     fn broker_properties(&self) -> Vec<(&'static str, String)> {
         let it = &self.properties;
         let correlation = it.correlation_id.as_ref().map(AmqpValue::plain);
@@ -80,11 +80,14 @@ impl QueuedMessage {
         given.collect()
     }
 
-    /// What the application and receivers have set, each value as JSON.
+    /// Returns the properties that the application and receivers have set, each value as JSON.
     fn application_properties(&self) -> Vec<(String, Value)> {
         let set = self.peeked.properties.as_deref().unwrap_or_default();
-        let all = self.sent.application_properties_with(set);
-        let all = all.unwrap_or_default().into_iter();
+        let all = self
+            .sent
+            .application_properties_with(set)
+            .unwrap_or_default()
+            .into_iter();
         all.map(|(name, value)| (name.plain(), Value::from(&value)))
             .collect()
     }
@@ -120,8 +123,10 @@ async fn find(call: &Call<Queue>) -> PageResult<QueuedMessage> {
     let (id, text) = (call.of.subscription.id, name_of(&call.names, "number"));
     let number: i64 = numbered("message", text)?;
     for queue in [QueueRef::pending(id), QueueRef::dead_letters(id)] {
-        let found = call.broker.peek(queue, None, number, 1).await?;
-        let found = found
+        let found = call
+            .broker
+            .peek(queue, None, number, 1)
+            .await?
             .into_iter()
             .find(|each| each.delivery.number == number);
         if let Some(found) = found {

@@ -51,9 +51,10 @@ impl Sheet<Queue> for MessageForm {
     }
 
     fn remark(call: &Call<Queue>) -> String {
-        let says = match call.of.definition.pull.receiving.has_sessions {
-            true => "Required. Messages with the same one are received in their order.",
-            false => "",
+        let says = if call.of.definition.pull.receiving.has_sessions {
+            "Required. Messages with the same one are received in their order."
+        } else {
+            ""
         };
         says.to_owned()
     }
@@ -82,10 +83,13 @@ impl MessageForm {
         let no_text = |_| PageError::rejected("the body is not text and cannot be typed");
         let body = String::from_utf8(carried_by(event)).map_err(no_text)?;
         let sent = of_event(event);
-        let properties = sent.as_ref().and_then(|sent| sent.properties().ok());
-        let properties = properties.unwrap_or_default();
-        let given = sent.and_then(|sent| sent.application_properties().ok());
-        let given = given.unwrap_or_default();
+        let properties = sent
+            .as_ref()
+            .and_then(|sent| sent.properties().ok())
+            .unwrap_or_default();
+        let given = sent
+            .and_then(|sent| sent.application_properties().ok())
+            .unwrap_or_default();
         let line =
             |(name, value): &(AmqpValue, AmqpValue)| typed_line(&name.plain(), &value.into());
         Ok(Self {
@@ -177,8 +181,7 @@ impl MessageForm {
         };
         // Browsers end lines as HTTP does.
         let body = self.body.replace("\r\n", "\n").into_bytes();
-        let application = self.application_properties();
-        let application = application.unwrap_or_else(|problem| {
+        let application = self.application_properties().unwrap_or_else(|problem| {
             reading.reject("properties", problem);
             Map::new()
         });
@@ -197,8 +200,9 @@ impl MessageForm {
         }
         let entropy = call.broker.entropy();
         let sent = message.as_sent();
-        let event = sent.and_then(|sent| to_event(sent, || entropy.uuid().simple().to_string()));
-        let event = event.map_err(|error| vec![FormError::whole(sentence(&error.to_string()))]);
+        let event = sent
+            .and_then(|sent| to_event(sent, || entropy.uuid().simple().to_string()))
+            .map_err(|error| vec![FormError::whole(sentence(&error.to_string()))]);
         let event = all_of(reading.end(()).err().unwrap_or_default(), event)?;
         Ok(NewMessage {
             event,

@@ -14,7 +14,7 @@ pub(crate) struct BusRule {
 }
 
 impl BusRule {
-    /// Those of the subscription; a queue has none.
+    /// Returns the rules of the subscription; a queue has none.
     pub(crate) fn all_of(call: &Call<Queue>) -> Vec<Self> {
         let of = &call.of;
         let all = of.topic.rules.of(of.subscription.id);
@@ -25,12 +25,12 @@ impl BusRule {
         .collect()
     }
 
-    /// As the management API shows it.
+    /// Renders the rule as the management API shows it.
     fn document(&self) -> Value {
         resource::render_rule(&self.of.topic, &self.of.subscription, &self.rule)
     }
 
-    /// What its filter asks, as in SQL.
+    /// Returns the filter of the rule in the syntax of SQL.
     pub(crate) fn filter(&self) -> String {
         resource::filter_text(&self.document()["properties"])
     }
@@ -100,8 +100,9 @@ impl Sheet<BusRule> for RuleForm {
     const HEAD: Head = (Fields::Rule, "Edit rule", "");
 
     fn begin(call: &Call<BusRule>) -> PageResult<Self> {
-        let names = [TYPE, SQL, ACTION, PROPERTIES].into_iter();
-        let names = names.chain(COMPARED.map(|(name, _)| name));
+        let names = [TYPE, SQL, ACTION, PROPERTIES]
+            .into_iter()
+            .chain(COMPARED.map(|(name, _)| name));
         let (shape, document) = (Shape::of::<RuleRequest>(), call.of.document());
         let texts = names.map(|name| (name, shape.text(name, &document)));
         Ok(Self(Form::of(texts)))
@@ -128,9 +129,10 @@ impl RuleForm {
         let kind = self.0.text(TYPE);
         let kept = |part: &str| {
             let parameters = &shown["properties"][part]["parameters"];
-            match parameters.is_null() {
-                true => json!({}),
-                false => json!({ "parameters": parameters }),
+            if parameters.is_null() {
+                json!({})
+            } else {
+                json!({ "parameters": parameters })
             }
         };
         let mut properties = json!({ "action": kept("action") });
@@ -172,7 +174,7 @@ impl Deletable for BusRule {
     }
 }
 
-/// What is tried: a rule that there is, or a condition.
+/// The filter to try: that of an existing rule, or a condition that was typed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RuleTrial {
@@ -223,22 +225,22 @@ pub(crate) async fn try_rule(Query(asked): Query<RuleTrial>, call: Call<Queue>) 
 impl RuleTrial {
     /// The filter, and how many messages to try it on; `None` for nothing.
     fn read(&self, rule: Option<&BusRule>) -> Result<Option<(RuleFilter, usize)>, Vec<FormError>> {
-        let last = match given(&self.last) {
+        let typed = match given(&self.last) {
             None => Some(TRIAL_EVENTS),
             Some(text) => number(&text)
                 .as_u64()
                 .and_then(|last| usize::try_from(last).ok()),
         };
-        let last = last.filter(|last| (1..=TRIAL_EVENTS_MAX).contains(last));
-        let last = last.ok_or_else(|| {
-            let problem = format!("It must be a number from 1 to {TRIAL_EVENTS_MAX}.");
-            vec![FormError::of("last", problem)]
-        })?;
+        let last = typed
+            .filter(|last| (1..=TRIAL_EVENTS_MAX).contains(last))
+            .ok_or_else(|| {
+                let problem = format!("It must be a number from 1 to {TRIAL_EVENTS_MAX}.");
+                vec![FormError::of("last", problem)]
+            })?;
         let filter = match (rule, given(&self.sql)) {
             (Some(rule), _) => rule.rule.filter.clone(),
             (None, Some(sql)) => {
-                let filter = SqlFilter::parse(&sql, Parameters::new());
-                let filter = filter
+                let filter = SqlFilter::parse(&sql, Parameters::new())
                     .map_err(|error| vec![FormError::of("sql", sentence(&error.to_string()))])?;
                 RuleFilter::Sql(filter)
             }

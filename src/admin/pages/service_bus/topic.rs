@@ -48,8 +48,10 @@ async fn draw_topic(call: &Call<BusTopic>, shown: Vec<KeyName>) -> PageResult {
     let queue = |each: &Arc<EventSubscription>| Queue::of((Arc::clone(topic), Arc::clone(each)));
     let queues: Vec<Queue> = topic.message_subscriptions().filter_map(queue).collect();
     let ids = queues.iter().map(|each| each.subscription.id).collect();
-    let counts = call.views.message_counts(ids, visitor.now, COUNTED_MAX);
-    let counts = counts.await?;
+    let counts = call
+        .views
+        .message_counts(ids, visitor.now, COUNTED_MAX)
+        .await?;
     let name = &topic.topic.name;
     let api = format!("/serviceBusTopics/{}", segment(name.as_str()));
     let command = format!("everpost service-bus topics show {name}");
@@ -114,8 +116,8 @@ impl Sheet<()> for BusTopicForm {
         let definition = self.read(&json!({}));
         let (parse, noun) = (TopicName::of_service_bus, "a queue or topic");
         let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
-        let said = (Put::Create, "has been created.");
-        self.put(call, name, definition, said).await
+        let said = "has been created.";
+        self.put(call, name, definition, Put::Create, said).await
     }
 }
 
@@ -145,8 +147,9 @@ impl Sheet<BusTopic> for BusTopicForm {
             fixed[WINDOW] = duration::format(current.sending.duplicate_window).into();
         }
         let definition = self.read(&fixed)?;
-        let said = (Put::Update, "has been changed.");
-        self.put(call, topic.name.clone(), definition, said).await
+        let said = "has been changed.";
+        self.put(call, topic.name.clone(), definition, Put::Update, said)
+            .await
     }
 }
 
@@ -170,13 +173,14 @@ impl BusTopicForm {
         call: &Call<S>,
         name: TopicName,
         definition: ServiceBusTopic,
-        (put, said): (Put, &str),
+        put: Put,
+        said: &str,
     ) -> PageResult {
         let page = paths::service_bus_topic_page(name.as_str());
         let said = Flash::done(format!("Topic {name} {said}"));
         let broker = &call.broker;
-        let put = broker.put_service_bus_topic(call.by(), name, definition, put);
-        put.await?;
+        let saved = broker.put_service_bus_topic(call.by(), name, definition, put);
+        saved.await?;
         call.visitor.leave(said, &page).await
     }
 }
@@ -205,7 +209,7 @@ impl BusTopic {
         }
     }
 
-    /// As filters name its messages and dead letters.
+    /// Returns the name by which filters choose its messages and dead letters.
     fn filter(&self) -> String {
         whole_topic(&self.0.topic.name)
     }

@@ -71,7 +71,7 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
     let policy = of.topic.retry_policy(&of.subscription);
     let api = format!("{}/eventSubscriptions/{name}", topic.path());
     let command = format!("everpost subscriptions show {name} --topic {topic}");
-    let born = (&*of.page(), of.subscription.created_at);
+    let (page, born) = (of.page(), of.subscription.created_at);
     answer!("pages/subscription.html", &call.visitor, name.to_string(), {
         of: Subscription = of.clone(),
         depth: QueueDepth = call.depth(id).await?,
@@ -83,7 +83,7 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
         only_failed: bool = only_failed,
         // What there is where receivers come for the events; `None` for what is pushed.
         pull: Option<(PullQueue, Option<Snippets>)> = pull,
-        traffic: Traffic = Traffic::read(call, of_it, &shown.range, born).await?.pulled(is_pulled),
+        traffic: Traffic = Traffic::read(call, of_it, &shown.range, &page, born).await?.pulled(is_pulled),
         // Whether the whole URL is shown.
         with_url: bool = with_url,
         // What is set, as the form would have it.

@@ -11,10 +11,10 @@ use crate::wire::resource::render_filter;
 #[template(path = "widgets/trial.html")]
 pub(crate) struct TrialText {
     pub(crate) topic: TopicName,
-    /// Whether it is tried on messages of a Service Bus topic.
+    /// Is true if the filter is tried on messages of a Service Bus topic.
     pub(crate) is_of_messages: bool,
     pub(crate) findings: TrialFindings,
-    /// Whether there was time for all events.
+    /// Is true if there was time for all events.
     pub(crate) is_complete: bool,
     /// Shown where there was nothing to try it on.
     pub(crate) empty: Empty,
@@ -52,8 +52,8 @@ async fn try_on(
         body["eventSubscription"] = name.as_str().into();
         command.push_str(&format!(" --compare {name}"));
     }
-    let request = filter_trial::parse(topic, body.to_string().as_bytes());
-    let request = request.map_err(|invalid| form_errors(&invalid))?;
+    let request = filter_trial::parse(topic, body.to_string().as_bytes())
+        .map_err(|invalid| form_errors(&invalid))?;
     let tried = site.broker.try_filter(topic, &request, TRIAL_DEADLINE);
     let (findings, is_complete) = tried.await?;
     let publish = format!("{}/publish", paths::topic_page(name.as_str()));
@@ -82,8 +82,11 @@ impl TrialText {
         let all = [("Would match", yes), ("Would not match", no)];
         let sides = changed.chain(all).filter(|(_, of)| of.count > 0);
         let counts = sides.map(|(title, of)| {
-            let rows = of.samples.iter();
-            let rows = rows.filter(|each| listed.insert(each.key)).collect();
+            let rows = of
+                .samples
+                .iter()
+                .filter(|each| listed.insert(each.key))
+                .collect();
             (title, of, rows)
         });
         counts.collect()

@@ -50,13 +50,14 @@ async fn draw_topic(
         ..EventQuery::default()
     };
     let recent = views.events(recent).await?.rows;
-    let publish = visitor.step(format!("{path}/publish"), "Publish event");
-    let publish = publish.filter(|_| !topic.topic.kind.is_built_in());
+    let publish = visitor
+        .step(format!("{path}/publish"), "Publish event")
+        .filter(|_| !topic.topic.kind.is_built_in());
     let days = views.topic_days(visitor.now).await?;
     let hours = TrafficQuery::until(visitor.now, TrafficOf::Topic(id), 3_600_000, 24);
     let own = visitor.standing.all().filter(|(of, _)| of.topic.id == id);
-    let born = (&*path, topic.topic.created_at);
-    let traffic = Traffic::read(call, TrafficOf::Topic(id), range, born).await?;
+    let born = topic.topic.created_at;
+    let traffic = Traffic::read(call, TrafficOf::Topic(id), range, &path, born).await?;
     let mut modes = topic.subscriptions.values();
     let is_pushed = modes.any(|it| it.definition.destination.delivery_mode() == DeliveryMode::Push);
     answer!("pages/topic.html", visitor, format!("Topic {name}"), {

@@ -60,8 +60,8 @@ impl Sheet<Arc<TopicEntry>> for Events {
 
     /// Publishes what was typed, all or nothing, and leads to the page of the one event, or to the list of all.
     async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
-        let events = read(call, &self.events);
-        let events = events.map_err(|problem| FormError::of("events", problem))?;
+        let events =
+            read(call, &self.events).map_err(|problem| FormError::of("events", problem))?;
         let published = call.broker.publish_by_hand(call.by(), &call.of, events);
         let keys = published.await?;
         let (one, many) = ("event has been accepted.", "events have been accepted.");
@@ -93,8 +93,9 @@ fn read(call: &Call<Arc<TopicEntry>>, text: &str) -> Result<Vec<Event>, String> 
             Ok(events)
         })
         .map_err(|bad| json_fault::of_events(text, &bad))?;
-    match events.is_empty() {
-        true => Err("There is no event in it.".to_owned()),
-        false => Ok(events),
+    if events.is_empty() {
+        Err("There is no event in it.".to_owned())
+    } else {
+        Ok(events)
     }
 }

@@ -38,8 +38,10 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
     async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
         let (key, ends_at) = self.read(call.visitor.now)?;
         let (topic, name) = (&call.of, &call.of.topic.name);
-        let token = call.broker.create_sas_token(call.by(), name, key, ends_at);
-        let token = token.await?;
+        let token = call
+            .broker
+            .create_sas_token(call.by(), name, key, ends_at)
+            .await?;
         let title = format!("SAS token for {name}");
         answer!("pages/access_token.html", &call.visitor, title, {
             topic: Arc<TopicEntry> = Arc::clone(topic),
@@ -54,12 +56,12 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
 
 impl TokenForm {
     fn read(&self, now: Timestamp) -> Result<(KeyName, Timestamp), FormError> {
-        let key = keys::named(self.key.trim());
-        let key = key.map_err(|_| FormError::of("key", "It must be key1 or key2."))?;
+        let key = keys::named(self.key.trim())
+            .map_err(|_| FormError::of("key", "It must be key1 or key2."))?;
         let reject = |problem: &str| Err(FormError::of("endsAt", problem));
         if !["", OTHER].contains(&self.valid_for.as_str()) {
-            let span = wire::duration::parse(&self.valid_for);
-            let span = span.map_err(|_| FormError::of("validFor", "Choose one of these times."))?;
+            let span = wire::duration::parse(&self.valid_for)
+                .map_err(|_| FormError::of("validFor", "Choose one of these times."))?;
             return Ok((key, now + span));
         }
         match moment(&self.ends_at) {
