@@ -193,7 +193,7 @@ pub(super) async fn finish(
     render_error(&state, response).await
 }
 
-/// The same for one answer.
+/// Writes the body of one answer if it is a rejection; other answers stay as they are.
 pub(super) async fn render_error(state: &ApiState, response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     let error = match parts.extensions.remove::<ApiError>() {
@@ -299,7 +299,7 @@ pub(super) async fn no_such_method(
     )
 }
 
-/// What a client sees of a defect: nothing but that there was one.
+/// Returns the answer to a client whose request panicked: it says that there was a defect and nothing more.
 pub(super) fn catch_panic(_cause: Box<dyn Any + Send>) -> Response {
     let explanation = "The appliance met a defect of its own; its log says more.";
     let code = "InternalServerError";

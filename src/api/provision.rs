@@ -13,8 +13,8 @@ use crate::api::manage::configuration::{Pruned, plan_of};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 
 impl Doors {
-    /// What leads to these objects and deletes what was provisioned before, or what is wrong with them, as in
-    /// `POST /everpost/configuration/plan`.
+    /// Returns the plan that leads to these objects and deletes others that were provisioned before, or the faults of
+    /// the objects, as in `POST /everpost/configuration/plan`.
     ///
     /// # Errors
     /// Why no plan could be made, as a sentence.

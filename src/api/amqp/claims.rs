@@ -1,4 +1,4 @@
-//! What a client may do on one connection, by the tokens that it has shown.
+//! The rights of a client on one connection, by the tokens that it has shown.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,8 @@ use crate::api::authority::Authority;
 use crate::base::Timestamp;
 use crate::wire::service_bus::resource::covering;
 
-/// Authorities by the paths of their resources: whoever looks one up looks at those above it alone, however many there are.
+/// The authorities of a connection by the paths of their resources. A lookup reads only the path and those above it,
+/// however many authorities there are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClaimSet {
     by_path: HashMap<String, ShownClaim>,

@@ -199,7 +199,7 @@ impl Connection {
         self.frames.move_to(account);
     }
 
-    /// What to do next.
+    /// Takes the next event that the shell has to handle.
     pub(super) fn next_event(&mut self) -> Option<Event> {
         let event = self.frames.events.pop_front()?;
         if let Event::Detached { link, .. } = &event {
@@ -208,7 +208,7 @@ impl Connection {
         Some(event)
     }
 
-    /// What to send. It counts as sent.
+    /// Takes the bytes to send, which count as sent from now on.
     pub(super) fn take_output(&mut self, now: Timestamp) -> Vec<u8> {
         if !self.frames.output.is_empty() {
             self.sent_at = now;
@@ -231,7 +231,7 @@ impl Connection {
         self.frames.output.len() + self.frames.blocked.bytes()
     }
 
-    /// Whether the connection is over, once the output is sent.
+    /// Reports whether the connection is over once the output is sent.
     pub(super) fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
@@ -342,7 +342,7 @@ impl Connection {
         }
     }
 
-    /// Whether the peer's key is right.
+    /// Continues the SASL exchange, now that it is known whether the peer's key is right.
     pub(super) fn authenticated(&mut self, is_right: bool, now: Timestamp) {
         if self.phase == Phase::Authenticating {
             self.sasl_outcome(is_right);

@@ -61,9 +61,9 @@ use crate::wire::amqp::transaction;
 use crate::wire::amqp::value::{Value, get};
 use crate::wire::service_bus::entity::EntityAddress;
 
-/// What all connections share.
+/// The parts that all connections share.
 pub struct Server {
-    /// What a client at this address speaks to.
+    /// Returns the container for a client at this address.
     pub container: Box<dyn Fn(IpAddr) -> Arc<dyn Container> + Send + Sync>,
     pub clock: Clock,
     /// How this process names itself.
@@ -78,7 +78,7 @@ pub struct Server {
     pub early_ends: Arc<SeldomLine>,
 }
 
-/// What a connection counts for already.
+/// The memory that a connection has taken before it is served.
 pub struct ConnectionMemory {
     pub own: TakenBytes,
     /// The account of HTTP over which a WebSocket was opened. What is left there counts for the key that is shown over the WebSocket.
@@ -172,7 +172,7 @@ struct Shell<'a> {
     replies: ReplyLinks,
     /// The number of those over which it shows tokens.
     token_links: usize,
-    /// What the peer may do, by the tokens that it has shown.
+    /// The rights of the peer, by the tokens that it has shown.
     claims: watch::Sender<ClaimSet>,
     /// When claims that have expired were last looked for.
     looked_at: Timestamp,
@@ -198,11 +198,11 @@ struct Shell<'a> {
 /// A link that was attached.
 struct Link {
     address: Address,
-    /// What the peer must be allowed, there and as long as the link lasts.
+    /// The right that the peer needs at the address as long as the link lasts.
     right: Option<Right>,
-    /// Who may, for the audit log.
+    /// The actor that has this right, for the audit log.
     by: Actor,
-    /// What the entity was known by when it was attached, if it was there.
+    /// The id of the entity when the link was attached, if the entity existed.
     entity: Option<i64>,
     /// The entity that its messages go on to from there, as it was when the link was attached.
     transfer_to: Option<KnownEntity>,

@@ -9,8 +9,8 @@ use crate::model::session::{HeldSession, SessionError};
 use crate::model::subscription::SubscriptionId;
 use crate::wire::amqp::management::NamedSession;
 
-/// Those that its links hold. A client names a session in its requests, or the link that holds it, and may do so as long as
-/// it is here.
+/// The sessions that the links of a connection hold. A client names a session in its requests, or the link that holds
+/// it, and may do so as long as the session is here.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<HashMap<(SubscriptionId, String), OfLink>>);
 

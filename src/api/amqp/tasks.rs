@@ -49,7 +49,7 @@ use crate::wire::service_bus::entity::EntityAddress;
 const TICKS_AT_EPOCH: i64 = 621_355_968_000_000_000;
 const TICKS_IN_MS: i64 = 10_000;
 
-/// What a task wants of its connection.
+/// A command of a task to its connection.
 pub(super) enum Command {
     Accept(LinkId, Acceptance),
     Detach(LinkId, AmqpError),
@@ -57,7 +57,7 @@ pub(super) enum Command {
     SettleOutgoing(LinkId, Vec<(u64, DeliveryState)>),
     /// A request takes part in its transaction.
     TakePart(Box<PreparedRequest>),
-    /// Which locks are held that are settled in a transaction.
+    /// Locks that are settled in a transaction were checked.
     Enlist(LocksChecked),
     /// Something was looked at that the transaction is to do.
     PartEnded(Bytes),
@@ -123,7 +123,7 @@ pub(super) struct Reply {
     pub(super) memory: TakenBytes,
 }
 
-/// What a connection tells a task.
+/// Work that a connection gives to a task.
 pub(super) enum Work {
     Message(Arrived),
     Settle(Settle),
@@ -133,7 +133,7 @@ pub(super) enum Work {
     Detached,
 }
 
-/// What a peer decides about messages.
+/// A settlement by the peer of messages that it was handed.
 pub(super) struct Settle {
     pub(super) deliveries: Vec<Delivery>,
     pub(super) outcome: Outcome,
@@ -168,7 +168,7 @@ impl Arrived {
         )
     }
 
-    /// Those that a client sends as one.
+    /// Returns the messages that a client has sent as one, such as a batch.
     pub(super) fn messages(&self) -> Result<Vec<Message>, AmqpError> {
         batch::messages(self.format, &self.payload).map_err(|error| {
             let problem = format!("the message cannot be read: {error}");
@@ -176,7 +176,7 @@ impl Arrived {
         })
     }
 
-    /// One that a client asks something with.
+    /// Returns the message as a request, which is never a batch.
     pub(super) fn request(&self) -> Result<Message, AmqpError> {
         Message::parse(&self.payload).map_err(|error| {
             let problem = format!("the request cannot be read: {error}");
@@ -193,7 +193,7 @@ pub(super) struct Credit {
     pub(super) drain: bool,
 }
 
-/// What every task has.
+/// The parts that every task has.
 pub(super) struct Task {
     pub(super) link: LinkId,
     pub(super) entity: EntityAddress,
@@ -304,7 +304,7 @@ pub(super) async fn store_messages(mut task: Task, transfer_to: Option<KnownEnti
     }
 }
 
-/// What became of a message that the client has sent.
+/// The delivery id and the final state of a message that the client has sent.
 type Settled = (u32, DeliveryState);
 
 /// The messages of a link that are being stored, in their order.
@@ -621,29 +621,29 @@ struct HandingOut {
     ),
     /// The serial number of the last message that the client takes.
     limit: u32,
-    /// That of the last message that was handed out, or given up by draining.
+    /// The serial number of the last message that was handed out, or given up by draining.
     sent: u32,
-    /// The tags of messages that are locked and of which the client has said nothing, with the end of the lock that each was
-    /// handed out with. Where it settles nothing, those that are not written.
+    /// The tags of locked messages that the client has not settled, each with the end of its lock when it was handed
+    /// out. On links where the client settles nothing, the tags of messages that are not written yet.
     unsettled: HashMap<Bytes, Timestamp>,
     unsettled_max: usize,
     /// The client has detached, and may still settle what it was handed.
     is_detached: bool,
 }
 
-/// What became of messages that were taken.
+/// The result of handing out messages that were taken.
 #[derive(Default)]
 struct HandedOut {
-    /// The tags of those that are on their way.
+    /// The tags of the messages that are on their way.
     delivered: Vec<Bytes>,
     /// When their locks lapse.
     locked_until: Timestamp,
-    /// Those that there was no credit for any more.
+    /// The messages for which there was no credit any more.
     returned: Vec<Handout>,
 }
 
 impl HandingOut {
-    /// Until the link is gone.
+    /// Hands out messages until the link is gone.
     async fn run(&mut self) -> Result<(), AmqpError> {
         let (mut gathered, mut reported) = (Vec::new(), Vec::new());
         self.credit.mark_changed(); // what came before there was a receiver

@@ -20,7 +20,7 @@ const TOP_MAX: usize = 100;
 
 const SKIP_TOKEN: &str = "$skiptoken";
 
-/// What a list is asked with.
+/// The query parameters of a list.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ListParameters {
     /// Which names, in OData: `contains(name, 'orders') and name ne 'orders-1'`.
@@ -46,7 +46,7 @@ pub(in crate::api) struct Listing {
     path: String,
     /// The query but for the token of the page.
     query: Vec<(String, String)>,
-    /// Whether it is asked for as by Azure's clients.
+    /// Is true where the path has the form of Azure Resource Manager.
     is_arm: bool,
 }
 
@@ -78,7 +78,7 @@ impl FromRequestParts<ApiState> for Listing {
 }
 
 impl Listing {
-    /// Whether it is asked for as by Azure's clients.
+    /// Reports whether the path has the form of Azure Resource Manager, as Azure's clients send it.
     pub(crate) fn is_arm(&self) -> bool {
         self.is_arm
     }

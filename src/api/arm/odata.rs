@@ -42,7 +42,7 @@ impl NameFilter {
         })
     }
 
-    /// Whether a name is meant.
+    /// Reports whether the filter matches a name.
     pub(super) fn takes(&self, name: &str) -> bool {
         match self {
             Self::Is(text) => name.eq_ignore_ascii_case(text),
@@ -179,7 +179,7 @@ impl Parser<'_> {
         is_there
     }
 
-    /// What is still to be read, without the spaces in front of it.
+    /// Skips spaces and returns the text that is still to be read.
     fn rest(&mut self) -> &str {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();

@@ -155,12 +155,13 @@ pub(crate) struct PlanRequest {
     /// Each with its `kind`, its `name` and what a PUT of such an object takes.
     #[schemars(length(max = OBJECTS_MAX), extend("x-noun" = "objects"))]
     objects: Vec<Value>,
-    /// Whether to delete what is not among them, nor provisioned. Users are deleted only if there is a user among them.
+    /// Is true to delete the objects that are neither among these nor provisioned. Users are deleted only if there is a
+    /// user among these.
     #[serde(default)]
     prune: bool,
 }
 
-/// What leads to a configuration.
+/// The changes that lead to a configuration.
 #[derive(Default, Serialize, JsonSchema)]
 #[schemars(rename = "ConfigurationPlan")]
 pub(crate) struct Plan {
@@ -182,7 +183,7 @@ struct Step {
     path: Vec<String>,
     /// Which of the objects it is, from 0; null where it is deleted.
     object: Option<usize>,
-    /// Of an update. Secrets are `***`.
+    /// The changed properties of an update. Secrets are `***`.
     changes: Vec<Change>,
 }
 
@@ -194,7 +195,7 @@ enum StepAction {
     Delete,
 }
 
-/// What is wrong with an object.
+/// A fault of an object.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConfigurationFault")]
 struct PlanFault {
@@ -215,17 +216,17 @@ pub(crate) async fn plan(
     Ok(Json(plan_of(&state, &objects, pruned).await?))
 }
 
-/// What is deleted where the files do not name it.
+/// The objects that are deleted where the files do not name them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pruned {
     None,
     /// Everything but what is provisioned.
     All,
-    /// What is provisioned, by the provisioning directory itself.
+    /// The objects that are provisioned: the provisioning directory itself deletes them.
     Provisioned,
 }
 
-/// What leads from what there is to `objects`.
+/// Returns the plan that leads from the current configuration to `objects`.
 pub(crate) async fn plan_of(
     state: &ApiState,
     objects: &[Value],
@@ -757,7 +758,7 @@ impl Planner<'_> {
 }
 
 impl Planner<'_> {
-    /// What the provisioning directory has the only say in, and what that belongs to.
+    /// Returns the keys of the objects that only the provisioning directory may change, and of those that contain them.
     fn held(&self) -> BTreeSet<Key> {
         let own = self.provisioned.targets();
         let mut held: BTreeSet<Key> = own.clone().map(key).collect();

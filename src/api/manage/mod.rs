@@ -39,7 +39,7 @@ use crate::wire::resource::{self, Observed, SubscriptionContext};
 
 pub(crate) type ApiResult = Result<Response, ApiError>;
 
-/// What a path says about a topic: `/topics/{topic}`, in namespaces behind `/namespaces/{namespace}`.
+/// The part of a path that names a topic: `/topics/{topic}`, in namespaces behind `/namespaces/{namespace}`.
 #[derive(Deserialize)]
 pub(crate) struct TopicPath {
     namespace: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct TopicPath {
 }
 
 impl TopicPath {
-    /// The name that it stands for, as far as it is `known`.
+    /// Returns the name of the topic. The topics that exist are in `known`.
     pub(crate) fn name(&self, known: &Registry) -> Result<TopicName, InvalidName> {
         match &self.namespace {
             None => {
@@ -65,7 +65,7 @@ impl TopicPath {
     }
 }
 
-/// What a path says about an event subscription: that of its topic, and `/eventSubscriptions/{name}`.
+/// The part of a path that names an event subscription: that of its topic, and `/eventSubscriptions/{name}`.
 #[derive(Deserialize)]
 pub(crate) struct SubscriptionPath {
     namespace: Option<String>,
@@ -301,7 +301,7 @@ pub(crate) async fn delete_subscription(
 /// Options of a deletion (an extension).
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct DeletionOptions {
-    /// What becomes of pending deliveries.
+    /// The fate of pending deliveries.
     #[schemars(extend("enum" = ["discard", "deadLetter"], "default" = "discard"))]
     pending: Option<String>,
 }

@@ -15,7 +15,7 @@ const PUBLISHED: &str = "#/components/schemas/";
 /// Where references of requests lead until all schemas are known.
 const REQUESTED: &str = "#/components/requests/";
 
-/// What the name of a request's schema ends with if answers have another one of that name.
+/// The suffix for the name of a request's schema if answers have a different schema of that name.
 const DEFINITION: &str = "Definition";
 
 /// The schemas that have been asked for, and those that they speak of.
@@ -41,21 +41,21 @@ impl Schemas {
         }
     }
 
-    /// What a request has.
+    /// Returns the schema of a request body.
     pub(crate) fn request<T: JsonSchema>(&mut self) -> Value {
         let mut schema = self.requests.subschema_for::<T>().to_value();
         publish(&mut schema, false);
         schema
     }
 
-    /// What an answer has.
+    /// Returns the schema of a response body.
     pub(crate) fn answer<T: JsonSchema>(&mut self) -> Value {
         let mut schema = self.answers.subschema_for::<T>().to_value();
         publish(&mut schema, true);
         schema
     }
 
-    /// What a PATCH has: nothing is needed, and `null` restores the default.
+    /// Returns the schema of the body of a PATCH: no property is required, and `null` restores the default.
     pub(crate) fn update<T: JsonSchema>(&mut self) -> Value {
         let mut schema = T::json_schema(&mut self.requests).to_value();
         loosen(&mut schema);
@@ -63,7 +63,7 @@ impl Schemas {
         schema
     }
 
-    /// The parameters of a query, which are the properties of `T`.
+    /// Returns the parameters of a query, which are the properties of `T`.
     pub(crate) fn parameters<T: JsonSchema>(&mut self) -> Vec<Value> {
         let mut schema = T::json_schema(&mut self.requests).to_value();
         publish(&mut schema, false);

@@ -67,7 +67,7 @@ pub(crate) struct Traffic {
     value: Vec<Slot>,
 }
 
-/// What happened in a slot.
+/// The traffic of one slot of time.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "TrafficSlot")]

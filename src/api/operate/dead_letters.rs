@@ -89,13 +89,13 @@ pub(crate) async fn count(
     Ok(Json(Count { count }))
 }
 
-/// What was removed.
+/// The result of a purge.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub(crate) struct Purged {
     removed: usize,
-    /// Held by receivers, and left.
+    /// The number of dead letters that receivers have locked, and that were kept.
     locked: usize,
     next_before: Option<i64>,
 }

@@ -14,11 +14,11 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether events can be taken.
+/// The readiness of the appliance to take events.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Readiness {
     ready: bool,
-    /// The reasons if they cannot; else empty.
+    /// The reasons why it cannot take events; else empty.
     reasons: Vec<String>,
 }
 

@@ -396,7 +396,7 @@ pub(crate) fn host_of<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a st
     host.or_else(|| Some(uri.authority()?.as_str()))
 }
 
-/// What a request may take of the memory: what it announces, but never more than is read of it.
+/// Returns the bytes of memory that a request may take: the length that it announces, at most `bytes_max`.
 fn bytes_needed(headers: &HeaderMap, bytes_max: usize) -> usize {
     let announced = headers.get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
@@ -405,7 +405,7 @@ fn bytes_needed(headers: &HeaderMap, bytes_max: usize) -> usize {
     })
 }
 
-/// What was read of a body.
+/// The part of a body that was read.
 pub(crate) struct ReadBody {
     pub(crate) bytes: Bytes,
     /// Bytes that were read past the limit, and forgotten.

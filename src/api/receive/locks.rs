@@ -1,5 +1,4 @@
-//! What Service Bus' REST API lacks: many dead letters locked, settled or deferred
-//! with one request.
+//! The requests that Service Bus' REST API lacks: they lock, settle or defer many dead letters at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +42,7 @@ pub(crate) struct ReceiveBody {
     subscription: String,
     #[schemars(range(min = 1, max = LOCKS_PER_REQUEST_MAX), extend("default" = 1))]
     count: Option<usize>,
-    /// Of those that were deferred: these and no others.
+    /// The sequence numbers of deferred dead letters, if only these are wanted.
     #[schemars(with = "Option<Vec<i64>>", length(min = 1, max = LOCKS_PER_REQUEST_MAX))]
     sequence_numbers: Option<AtMost<i64, LOCKS_PER_REQUEST_MAX>>,
     #[schemars(range(min = *LOCK_SECONDS.start(), max = *LOCK_SECONDS.end()))]

@@ -40,7 +40,7 @@ use crate::wire::service_bus::xml::Element;
 /// Entries of one page, unless fewer are asked for.
 pub(in crate::api) const TOP_MAX: usize = 100;
 
-/// What sizes of queues and topics are multiples of, in Azure.
+/// The number of megabytes of which the sizes of queues and topics are multiples in Azure.
 const MEGABYTES_STEP: u64 = 1_024;
 
 /// Returns the header with the token for the entity that a property names.
@@ -520,7 +520,7 @@ impl Call<'_> {
         Some(Found::Rule(of, rule))
     }
 
-    /// What a description of that kind describes here.
+    /// Returns the entity that a description of that kind describes at this place.
     fn entity(&self, kind: Kind) -> Result<Entity, ApiError> {
         let named = match (&self.place, kind) {
             (Place::Entity(name), Kind::Queue) => {
@@ -637,7 +637,7 @@ impl Page {
         })
     }
 
-    /// That of the page from `skip` on.
+    /// Returns the query of the page that begins at `skip`.
     fn query(&self, skip: usize) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query
