@@ -78,8 +78,8 @@ impl Credential {
         }
     }
 
-    /// Reports whether it is a valid credential of `topic`, whatever the request is for. A topic can be chosen by its
-    /// key so.
+    /// Reports whether it is a valid credential of `topic`, whatever the request is for. So a key alone can choose
+    /// the topic.
     pub(super) fn opens(&self, topic: &TopicEntry, now: Timestamp) -> bool {
         matches!(self.shown_key(Place::Topic(topic), now), Ok(Some(_)))
     }

@@ -195,7 +195,7 @@ impl Route {
         }
     }
 
-    /// Sets the largest length of bodies, in bytes, in place of the one that all routes share.
+    /// Sets the largest length of bodies, in bytes, in place of the default.
     pub(crate) fn bytes_max(self, bytes_max: usize) -> Self {
         Self {
             bytes_max: Some(bytes_max),
