@@ -410,15 +410,15 @@ impl Principal {
     }
 
     fn check(&self, needed: Role) -> Result<(), ApiError> {
-        match self.role >= needed {
-            true => Ok(()),
-            false => Err(ApiError::forbidden(format!(
-                "This takes the role {}, and the {} has the role {}.",
-                needed.name(),
-                self.caller.actor,
-                self.role.name()
-            ))),
+        if self.role >= needed {
+            return Ok(());
         }
+        Err(ApiError::forbidden(format!(
+            "This takes the role {}, and the {} has the role {}.",
+            needed.name(),
+            self.caller.actor,
+            self.role.name()
+        )))
     }
 }
 
@@ -436,9 +436,10 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
-        let principal = Principal::from_request_parts(parts, state).await;
-        let principal = principal.map_err(IntoResponse::into_response)?;
-        Ok(principal.caller)
+        Principal::from_request_parts(parts, state)
+            .await
+            .map(|principal| principal.caller)
+            .map_err(IntoResponse::into_response)
     }
 }
 

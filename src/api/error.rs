@@ -239,9 +239,9 @@ fn is_plain_rejection(parts: &Parts) -> bool {
 }
 
 async fn in_our_words(status: StatusCode, body: Body) -> ApiError {
-    let text = to_bytes(body, PLAIN_REJECTION_BYTES_MAX).await;
-    let text = text.unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let read = to_bytes(body, PLAIN_REJECTION_BYTES_MAX).await;
+    let bytes = read.unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
     let explanation = format!("{text}.");
     if TooMuch::is_told_by(&text) {
         return ApiError::unavailable(explanation);

@@ -33,8 +33,8 @@ impl ClaimSet {
         let path = authority.path();
         if self.by_path.len() >= CLAIMS_MAX && !self.by_path.contains_key(&path) {
             let oldest = self.by_path.iter().min_by_key(|(_, claim)| claim.place);
-            let oldest = oldest.map(|(path, _)| path.clone());
-            let gone = oldest.and_then(|path| self.by_path.remove(&path));
+            let oldest_path = oldest.map(|(path, _)| path.clone());
+            let gone = oldest_path.and_then(|path| self.by_path.remove(&path));
             self.has_lost |= gone.is_some();
         }
         self.shown += 1;

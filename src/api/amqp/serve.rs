@@ -247,9 +247,10 @@ async fn write_or_flush(
     writer: &mut (impl AsyncWrite + Unpin),
     output: &[u8],
 ) -> io::Result<usize> {
-    match output.is_empty() {
-        true => writer.flush().await.map(|()| 0),
-        false => writer.write(output).await,
+    if output.is_empty() {
+        writer.flush().await.map(|()| 0)
+    } else {
+        writer.write(output).await
     }
 }
 
@@ -698,20 +699,18 @@ impl Shell<'_> {
             (Address::Management(entity), Role::Sender) => {
                 let (claims, clock) = (self.claims.subscribe(), self.server.clock.clone());
                 let places = self.requests.clone();
-                self.spawn((link, attach), entity, |task, _| {
+                self.spawn(link, attach, entity, |task, _| {
                     answer_requests(task, claims, clock, REQUEST_BYTES_MAX, places)
                 })?
             }
             (Address::Messages(entity), Role::Sender) => {
                 let onward = transfer_to.clone();
-                self.spawn((link, attach), entity, |task, _| {
-                    store_messages(task, onward)
-                })?
+                self.spawn(link, attach, entity, |task, _| store_messages(task, onward))?
             }
             (Address::Messages(entity), Role::Receiver) => {
                 let request = receiver_request(entity, attach, by.clone());
                 let (takes, clock) = (self.takes.clone(), self.server.clock.clone());
-                self.spawn((link, attach), entity, |task, credit| {
+                self.spawn(link, attach, entity, |task, credit| {
                     hand_out(task, request, credit, takes, clock)
                 })?
             }
@@ -780,7 +779,8 @@ impl Shell<'_> {
 
     fn spawn<F>(
         &mut self,
-        (link, attach): (LinkId, &Attach),
+        link: LinkId,
+        attach: &Attach,
         entity: &EntityAddress,
         run: impl FnOnce(Task, watch::Receiver<Credit>) -> F,
     ) -> Result<End, AmqpError>
@@ -893,8 +893,8 @@ impl Shell<'_> {
     /// Answers what the coordinator of transactions is asked.
     fn on_coordination(&mut self, link: LinkId, arrived: &Arrived) {
         let delivery = arrived.delivery;
-        let asked = arrived.request();
-        let asked = asked.and_then(|message| transaction::Request::parse(&message));
+        let request = arrived.request();
+        let asked = request.and_then(|message| transaction::Request::parse(&message));
         let done = asked.and_then(|asked| match asked {
             transaction::Request::Declare => {
                 let now = self.now();
@@ -1118,8 +1118,8 @@ impl Shell<'_> {
             Ok(open.transpose()?.map(|open| (entity, outcome, open)))
         });
         match checks {
-            Ok(Some((entity, outcome, open))) => {
-                self.check_locks(link, (deliveries, entity), outcome, open);
+            Ok(Some((entity, outcome, (begun, held)))) => {
+                self.check_locks(link, deliveries, entity, outcome, begun, held);
             }
             Ok(None) => self.note_settled(link, deliveries), // the peer waits for no answer
             Err(error) => {
@@ -1170,9 +1170,11 @@ impl Shell<'_> {
     fn check_locks(
         &mut self,
         link: LinkId,
-        (deliveries, entity): (Vec<Delivery>, EntityAddress),
+        deliveries: Vec<Delivery>,
+        entity: EntityAddress,
         outcome: Outcome,
-        (part, held): (OpenPart, TakenBytes),
+        part: OpenPart,
+        held: TakenBytes,
     ) {
         let (container, commands) = (Arc::clone(&self.container), self.commands.clone());
         let turn = self.order.turn();
@@ -1485,8 +1487,9 @@ fn may_use(
 }
 
 fn receiver_request(entity: &EntityAddress, attach: &Attach, by: Actor) -> ReceiverRequest {
-    let wait = get(&attach.properties, "com.microsoft:timeout").and_then(Value::as_integer);
-    let wait = wait.and_then(|ms| u64::try_from(ms).ok());
+    let wait = get(&attach.properties, "com.microsoft:timeout")
+        .and_then(Value::as_integer)
+        .and_then(|ms| u64::try_from(ms).ok());
     ReceiverRequest {
         entity: entity.clone(),
         link: attach.name.clone(),

@@ -1014,9 +1014,10 @@ impl Session {
     /// The whole number of a delivery, of which the peer tells the lower half.
     fn delivery_number(&self, id: u32) -> u64 {
         let behind = (self.next_delivery as u32).wrapping_sub(id);
-        match behind > u32::MAX / 2 {
-            true => self.next_delivery + u64::from(id.wrapping_sub(self.next_delivery as u32)),
-            false => self.next_delivery.saturating_sub(u64::from(behind)),
+        if behind > u32::MAX / 2 {
+            self.next_delivery + u64::from(id.wrapping_sub(self.next_delivery as u32))
+        } else {
+            self.next_delivery.saturating_sub(u64::from(behind))
         }
     }
 

@@ -374,16 +374,15 @@ pub(super) async fn answer_requests(
                     None => Err(no_memory()),
                 };
                 match (request.part.take(), asked) {
-                    (Some(Ok(part)), Ok(asked)) if asked.0.takes_part() => {
-                        let answering = answering.unwrap_or_else(|| task.account.nothing());
-                        let counted = (request, answering);
-                        take_part((&task, &entity), counted, &part, &message, asked).await;
+                    (Some(Ok(part)), Ok(asked)) if asked.operation.takes_part() => {
+                        let held = answering.unwrap_or_else(|| task.account.nothing());
+                        take_part(&task, &entity, request, held, &part, &message, asked).await;
                         continue;
                     }
-                    (Some(Err(error)), Ok((asked, _))) if asked.takes_part() => {
-                        answer((&task, &entity), &message, Err(error)).await;
+                    (Some(Err(error)), Ok(asked)) if asked.operation.takes_part() => {
+                        answer(&task, &entity, &message, Err(error)).await;
                     }
-                    (_, asked) => answer((&task, &entity), &message, asked).await,
+                    (_, asked) => answer(&task, &entity, &message, asked).await,
                 }
                 DeliveryState::Accepted
             }
@@ -394,30 +393,39 @@ pub(super) async fn answer_requests(
     }
 }
 
+/// An operation that a client may ask for, and has asked for.
+struct AuthorizedRequest {
+    operation: management::Operation,
+    by: Actor,
+}
+
 /// Returns the operation that is asked for, and by whom, if the client may ask for that.
 fn authorized_request(
     task: &Task,
     message: &Message,
     claims: &watch::Receiver<ClaimSet>,
     clock: &Clock,
-) -> Result<(management::Operation, Actor), AmqpError> {
-    let asked = management::Operation::parse(message)?;
+) -> Result<AuthorizedRequest, AmqpError> {
+    let operation = management::Operation::parse(message)?;
     // The client has shown a token for the node, or for the entity above it.
     let node = Address::Management(task.entity.clone());
-    let right = Some(asked.right());
+    let right = Some(operation.right());
     let by = authorized(&claims.borrow(), &node, right, clock.now(), |_| true)?;
-    Ok((asked, by))
+    Ok(AuthorizedRequest { operation, by })
 }
 
 /// Has a request take part in its transaction.
 async fn take_part(
-    (task, entity): (&Task, &KnownEntity),
-    (request, answering): (Arrived, TakenBytes),
+    task: &Task,
+    entity: &KnownEntity,
+    request: Arrived,
+    answering: TakenBytes,
     part: &OpenPart,
     message: &Message,
-    (asked, by): (management::Operation, Actor),
+    asked: AuthorizedRequest,
 ) {
-    let prepared = task.container.prepare(entity, asked, &by).await;
+    let AuthorizedRequest { operation, by } = asked;
+    let prepared = task.container.prepare(entity, operation, &by).await;
     task.say(Command::TakePart(Box::new(PreparedRequest {
         transaction: part.transaction.clone(),
         prepared,
@@ -430,23 +438,26 @@ async fn take_part(
 }
 
 async fn answer(
-    (task, entity): (&Task, &KnownEntity),
+    task: &Task,
+    entity: &KnownEntity,
     message: &Message,
-    asked: Result<(management::Operation, Actor), AmqpError>,
+    asked: Result<AuthorizedRequest, AmqpError>,
 ) {
     let properties = message.properties().unwrap_or_default();
     let mut memory = task.account.nothing();
     let answer = match asked {
-        Ok((mut asked, by)) => match memory_for(&asked, &task.account).await {
-            Some(taken) => {
-                memory = taken;
-                if let management::Operation::Settle { tokens, outcome } = &mut asked {
-                    task.settled_locks.take_out(tokens, outcome);
+        Ok(AuthorizedRequest { mut operation, by }) => {
+            match memory_for(&operation, &task.account).await {
+                Some(taken) => {
+                    memory = taken;
+                    if let management::Operation::Settle { tokens, outcome } = &mut operation {
+                        task.settled_locks.take_out(tokens, outcome);
+                    }
+                    task.container.manage(entity, operation, &by).await
                 }
-                task.container.manage(entity, asked, &by).await
+                None => Err(no_memory()),
             }
-            None => Err(no_memory()),
-        },
+        }
         Err(error) => Err(error),
     };
     let message = management::reply(properties.message_id, &answer);

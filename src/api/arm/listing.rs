@@ -63,8 +63,9 @@ impl FromRequestParts<ApiState> for Listing {
         let Ok(base) = BaseUrl::from_request_parts(parts, state).await;
         let arm = parts.extensions.get::<ArmPath>();
         let uri = arm.map_or(&parts.uri, |arm| &arm.asked);
-        let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-        let query = query.into_owned().filter(|(name, _)| name != SKIP_TOKEN);
+        let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
+            .into_owned()
+            .filter(|(name, _)| name != SKIP_TOKEN);
         Ok(Self {
             filter: asked.filter.as_deref().map(NameFilter::parse).transpose()?,
             top: asked.top,
@@ -108,7 +109,7 @@ impl Listing {
 
     fn link_behind(&self, last: &str) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
-        let query = query
+        query
             .extend_pairs(&self.query)
             .append_pair(SKIP_TOKEN, last);
         format!("{}{}?{}", self.base, self.path, query.finish())

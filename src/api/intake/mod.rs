@@ -190,13 +190,11 @@ impl Intake {
 
     /// No memory yet, for the body of a request that can be taken as far as its topic is concerned.
     pub(super) fn reserve(&self, publisher: Publisher) -> Result<Reservation, ApiError> {
-        match publisher
-            .topic
-            .is_some_and(|topic| self.slots.is_crowded(topic))
-        {
-            true => Err(too_many()),
-            false => Ok(self.events.nothing(publisher)),
+        let topic = publisher.topic;
+        if topic.is_some_and(|topic| self.slots.is_crowded(topic)) {
+            return Err(too_many());
         }
+        Ok(self.events.nothing(publisher))
     }
 
     fn note_overload(&self, now: Timestamp) {
@@ -383,8 +381,10 @@ impl HeldBody {
             let come = self.reservation.unless_needed(rest.frame()).await;
             let piece = come.map_err(too_much)?.transpose()?;
             let is_last = piece.is_none();
-            let data = piece.and_then(|piece| piece.into_data().ok()); // nobody reads trailers
-            let data = data.unwrap_or_default();
+            // Nobody reads trailers.
+            let data = piece
+                .and_then(|piece| piece.into_data().ok())
+                .unwrap_or_default();
             let read = self.reservation.read + data.len();
             let covered = self.reservation.wait_for(read, self.most).await;
             covered.map_err(too_much)?;

@@ -133,12 +133,12 @@ pub(crate) async fn list_event_types(
 }
 
 fn check_topic_type(name: &str) -> Result<(), ApiError> {
-    match name.eq_ignore_ascii_case(TOPIC_TYPE) {
-        true => Ok(()),
-        false => Err(ApiError::not_found(format!(
-            "There is no topic type {name:?}; there is {TOPIC_TYPE}."
-        ))),
+    if name.eq_ignore_ascii_case(TOPIC_TYPE) {
+        return Ok(());
     }
+    Err(ApiError::not_found(format!(
+        "There is no topic type {name:?}; there is {TOPIC_TYPE}."
+    )))
 }
 
 /// A type of events.

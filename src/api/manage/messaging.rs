@@ -190,8 +190,8 @@ pub(in crate::api) fn subscriptions(state: &ApiState, topic: &str) -> Result<Vec
     let name = TopicName::of_service_bus_resource(topic)?;
     let topic = state.broker.service_bus_topic(&name)?;
     let all = topic.message_subscriptions().cloned();
-    let all = all.map(|each| Found::Subscription((Arc::clone(&topic), each)));
-    Ok(all.collect())
+    let found = all.map(|each| Found::Subscription((Arc::clone(&topic), each)));
+    Ok(found.collect())
 }
 
 /// The rules of a subscription by name.

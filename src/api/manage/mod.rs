@@ -53,9 +53,10 @@ impl TopicPath {
             None => {
                 let name = TopicName::parse(&self.topic)?;
                 // Topics of namespaces have paths of their own.
-                match known.topic(&name).is_some_and(|it| it.namespace.is_some()) {
-                    true => TopicName::custom(&self.topic),
-                    false => Ok(name),
+                if known.topic(&name).is_some_and(|it| it.namespace.is_some()) {
+                    TopicName::custom(&self.topic)
+                } else {
+                    Ok(name)
                 }
             }
             Some(namespace) => {
@@ -352,8 +353,8 @@ pub(crate) async fn get_full_url(
         .broker
         .show_secrets(&by, SecretKind::Url, &topic, &name);
     let subscription = shown.await?;
-    let url = resource::render_full_url(&subscription.definition);
-    let url = url.ok_or_else(|| ManageError::NothingSent(subscription.name.clone()))?;
+    let url = resource::render_full_url(&subscription.definition)
+        .ok_or_else(|| ManageError::NothingSent(subscription.name.clone()))?;
     Ok(Json(url).into_response())
 }
 
@@ -396,11 +397,12 @@ pub(crate) async fn rotate_signing_secret(
     body: Bytes,
 ) -> ApiResult {
     let (topic, name) = path.names(&state.broker.registry())?;
-    let rotation = match body.is_empty() {
-        true => Value::Object(serde_json::Map::new()),
-        false => json(&body)?,
+    let wish = if body.is_empty() {
+        Value::Object(serde_json::Map::new())
+    } else {
+        json(&body)?
     };
-    let rotation = resource::parse_rotation(&rotation)?;
+    let rotation = resource::parse_rotation(&wish)?;
     let rotated = state
         .broker
         .rotate_signing_secret(&by, &topic, &name, rotation);
@@ -447,9 +449,10 @@ fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'
 
 /// The answer to a PUT that creates or replaces.
 fn created(is_new: bool) -> StatusCode {
-    match is_new {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
+    if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
     }
 }
 

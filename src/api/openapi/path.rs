@@ -122,9 +122,10 @@ fn meaning(before: &str, name: &str, in_namespace: bool) -> (Value, Value, &'sta
         ("settings", "name") => (text(), json!("retention.hours"), "The name of a setting."),
         ("tokens", "name") => (text(), json!("deploy"), "The name of an API token."),
         (_, "name") => (
-            named(match in_namespace {
-                true => &NAME_CHARACTERS,
-                false => &SUBSCRIPTION_NAME_CHARACTERS,
+            named(if in_namespace {
+                &NAME_CHARACTERS
+            } else {
+                &SUBSCRIPTION_NAME_CHARACTERS
             }),
             json!("billing"),
             "The name of an event subscription.",

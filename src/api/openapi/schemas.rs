@@ -31,8 +31,9 @@ impl Schemas {
                 .trim_start_matches('#')
                 .trim_end_matches('/')
                 .to_owned();
-            let settings = settings.with(|settings| settings.definitions_path = path.into());
-            settings.into_generator()
+            settings
+                .with(|settings| settings.definitions_path = path.into())
+                .into_generator()
         };
         let draft = SchemaSettings::draft2020_12;
         Self {
@@ -218,8 +219,7 @@ fn publish(schema: &mut Value, is_answer: bool) {
 /// null, unless Azure always answers them.
 fn left_out_in_answers(object: &Map<String, Value>) -> Vec<Value> {
     let properties = object.get("properties").and_then(Value::as_object);
-    let properties = properties.into_iter().flatten();
-    let optional = properties.filter(|(_, property)| {
+    let optional = properties.into_iter().flatten().filter(|(_, property)| {
         let is_unset = property.get("default").is_some() || may_be_null(property);
         is_unset && property["x-answered"] != true
     });
@@ -241,8 +241,10 @@ fn read_as_empty(object: &Map<String, Value>) -> Vec<Value> {
         property["type"] == "object" && needs == 0 && property.get("x-expected").is_none()
     };
     let properties = object.get("properties").and_then(Value::as_object);
-    let properties = properties.into_iter().flatten();
-    let optional = properties.filter(|(_, property)| is_optional(property));
+    let optional = properties
+        .into_iter()
+        .flatten()
+        .filter(|(_, property)| is_optional(property));
     optional.map(|(name, _)| json!(name)).collect()
 }
 

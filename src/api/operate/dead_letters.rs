@@ -82,9 +82,9 @@ pub(crate) struct Count {
 pub(crate) async fn count(
     State(state): State<ApiState>,
     principal: Principal,
-    Parameters(filter): Parameters<DeadLetterParameters>,
+    Parameters(asked): Parameters<DeadLetterParameters>,
 ) -> Result<Json<Count>, ApiError> {
-    let filter = filter.filter(&state, &principal)?;
+    let filter = asked.filter(&state, &principal)?;
     let count = state.views.count_dead_letters(filter).await?;
     Ok(Json(Count { count }))
 }

@@ -50,12 +50,12 @@ pub(in crate::api) fn check_is_local(request: &Request) -> Result<(), ApiError> 
     let mut origins = texts(header::ORIGIN).filter(|it| *it != "null" || !is_page);
     let in_uri = request.uri().authority().map(Authority::as_str);
     let mut hosts = texts(header::HOST).chain(in_uri);
-    match hosts.all(|host| is_local(&format!("http://{host}"))) && origins.all(is_local) {
-        true => Ok(()),
-        false => Err(ApiError::forbidden(
-            "everpost dev answers this machine alone: use localhost or 127.0.0.1 in the URL, and no page of another host.",
-        )),
+    if hosts.all(|host| is_local(&format!("http://{host}"))) && origins.all(is_local) {
+        return Ok(());
     }
+    Err(ApiError::forbidden(
+        "everpost dev answers this machine alone: use localhost or 127.0.0.1 in the URL, and no page of another host.",
+    ))
 }
 
 /// Reports whether `url` is an HTTP or HTTPS URL of this machine. A name without a dot may be that of another machine,

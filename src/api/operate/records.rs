@@ -29,8 +29,8 @@ pub(crate) async fn get_event(
     memory: AnswerMemory,
 ) -> Result<Json<EventBody>, ApiError> {
     memory.reserve(EVENT_BYTES_MAX).await?;
-    let event = state.views.event(EventKey(key)).await?;
-    let event = event.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
+    let found = state.views.event(EventKey(key)).await?;
+    let event = found.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
     Ok(Json(event_body(&state, &event)))
 }
 
@@ -42,8 +42,8 @@ pub(crate) async fn get_dead_letter(
 ) -> Result<Json<DeadLetterBody>, ApiError> {
     let missing = || ApiError::not_found(format!("There is no dead letter {id}."));
     memory.reserve(EVENT_BYTES_MAX).await?;
-    let detail = state.views.delivery(DeliveryId(id)).await?;
-    let detail = detail
+    let delivery = state.views.delivery(DeliveryId(id)).await?;
+    let detail = delivery
         .filter(|found| was_dead(found.row.state))
         .ok_or_else(missing)?;
     let event = state

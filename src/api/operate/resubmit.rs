@@ -98,9 +98,10 @@ pub(crate) async fn one(
     Path(id): Path<i64>,
     body: Bytes,
 ) -> Result<Json<ShownResubmitted>, ApiError> {
-    let body: OneBody = match body.is_empty() {
-        true => OneBody::default(),
-        false => parse(&body)?,
+    let body: OneBody = if body.is_empty() {
+        OneBody::default()
+    } else {
+        parse(&body)?
     };
     let request = ResubmitRequest {
         deliveries: vec![DeliveryId(id)],

@@ -121,10 +121,12 @@ impl ShownLocked {
     fn new(locked: &Locked, event: Option<Box<RawValue>>) -> Self {
         let dead = locked.dead_letter.as_ref();
         let own = dead.map(|dead| &dead.details);
-        let reason = own.and_then(|details| details.reason.as_deref());
-        let description = own.and_then(|details| details.description.as_deref());
-        let reason = reason.or(dead.map(|dead| dead.reason.name()));
-        let description = description.or(dead.map(|dead| dead.reason.description()));
+        let reason = own
+            .and_then(|details| details.reason.as_deref())
+            .or(dead.map(|dead| dead.reason.name()));
+        let description = own
+            .and_then(|details| details.description.as_deref())
+            .or(dead.map(|dead| dead.reason.description()));
         Self {
             lock_token: locked.token.to_string(),
             locked_until: locked.until,
@@ -276,12 +278,12 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
 }
 
 fn check_count(what: &str, count: usize) -> Result<(), ApiError> {
-    match (1..=LOCKS_PER_REQUEST_MAX).contains(&count) {
-        true => Ok(()),
-        false => Err(ApiError::bad_request(format!(
-            "The number of {what} must be 1 to {LOCKS_PER_REQUEST_MAX}, not {count}."
-        ))),
+    if (1..=LOCKS_PER_REQUEST_MAX).contains(&count) {
+        return Ok(());
     }
+    Err(ApiError::bad_request(format!(
+        "The number of {what} must be 1 to {LOCKS_PER_REQUEST_MAX}, not {count}."
+    )))
 }
 
 fn lock_duration(asked: Option<u64>) -> Result<Duration, ApiError> {
