@@ -24,7 +24,7 @@ use crate::model::registry::{NamespaceEntry, TopicEntry};
 use crate::store::accounts::Role;
 use crate::wire::sas::{self, SasError};
 
-/// What a publisher presents (rule 1.2).
+/// The credential that a publisher presents (rule 1.2).
 #[derive(Debug)]
 pub(super) enum Credential {
     None,
@@ -78,12 +78,13 @@ impl Credential {
         }
     }
 
-    /// Whether it opens `topic`, whatever the request is for: to choose a topic by its key.
+    /// Reports whether it is a valid credential of `topic`, whatever the request is for. So a key alone can choose
+    /// the topic.
     pub(super) fn opens(&self, topic: &TopicEntry, now: Timestamp) -> bool {
         matches!(self.shown_key(Place::Topic(topic), now), Ok(Some(_)))
     }
 
-    /// Returns whether it opens `namespace`.
+    /// Reports whether it is a valid credential of `namespace`.
     pub(super) fn opens_namespace(&self, namespace: &NamespaceEntry, now: Timestamp) -> bool {
         matches!(
             self.shown_key(Place::Namespace(namespace), now),
@@ -332,7 +333,7 @@ impl ManagementToken {
         }
     }
 
-    /// Whether `presented` is the token.
+    /// Reports whether `presented` is the token.
     pub fn admits(&self, presented: &Secret) -> bool {
         if let TokenSource::File { last_read, .. } = self.source.as_ref() {
             let (token, read_at) = &*last_read.read().unwrap();
@@ -409,15 +410,15 @@ impl Principal {
     }
 
     fn check(&self, needed: Role) -> Result<(), ApiError> {
-        match self.role >= needed {
-            true => Ok(()),
-            false => Err(ApiError::forbidden(format!(
-                "This takes the role {}, and the {} has the role {}.",
-                needed.name(),
-                self.caller.actor,
-                self.role.name()
-            ))),
+        if self.role >= needed {
+            return Ok(());
         }
+        Err(ApiError::forbidden(format!(
+            "This takes the role {}, and the {} has the role {}.",
+            needed.name(),
+            self.caller.actor,
+            self.role.name()
+        )))
     }
 }
 
@@ -435,9 +436,10 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
-        let principal = Principal::from_request_parts(parts, state).await;
-        let principal = principal.map_err(IntoResponse::into_response)?;
-        Ok(principal.caller)
+        Principal::from_request_parts(parts, state)
+            .await
+            .map(|principal| principal.caller)
+            .map_err(IntoResponse::into_response)
     }
 }
 

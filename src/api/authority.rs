@@ -1,4 +1,4 @@
-//! What somebody may do at the entrances of Service Bus, whatever they have shown there: found and decided here alone.
+//! The rights of clients of Service Bus, over HTTP and AMQP, by any credential: this module alone decides on them.
 
 use std::net::IpAddr;
 use std::sync::Arc;

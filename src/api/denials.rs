@@ -15,9 +15,9 @@ impl Denials {
         let Some(unlogged) = self.0.take(now) else {
             return;
         };
-        let client = client.map(|client| client.to_string()).unwrap_or_default();
+        let address = client.map(|client| client.to_string()).unwrap_or_default();
         tracing::warn!(
-            client,
+            client = address,
             what,
             unlogged,
             "credentials were rejected, or missing; further ones within a minute are only counted"

@@ -193,7 +193,7 @@ pub(super) async fn finish(
     render_error(&state, response).await
 }
 
-/// The same for one answer.
+/// Writes the body of one answer if it is a rejection; other answers stay as they are.
 pub(super) async fn render_error(state: &ApiState, response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     let error = match parts.extensions.remove::<ApiError>() {
@@ -239,9 +239,9 @@ fn is_plain_rejection(parts: &Parts) -> bool {
 }
 
 async fn in_our_words(status: StatusCode, body: Body) -> ApiError {
-    let text = to_bytes(body, PLAIN_REJECTION_BYTES_MAX).await;
-    let text = text.unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let read = to_bytes(body, PLAIN_REJECTION_BYTES_MAX).await;
+    let bytes = read.unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
     let explanation = format!("{text}.");
     if TooMuch::is_told_by(&text) {
         return ApiError::unavailable(explanation);
@@ -299,7 +299,7 @@ pub(super) async fn no_such_method(
     )
 }
 
-/// What a client sees of a defect: nothing but that there was one.
+/// Returns the answer to a client whose request panicked: it says that there was a defect and nothing more.
 pub(super) fn catch_panic(_cause: Box<dyn Any + Send>) -> Response {
     let explanation = "The appliance met a defect of its own; its log says more.";
     let code = "InternalServerError";

@@ -15,7 +15,7 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// What the parameters `topic` and `subscription` name.
+    /// Returns the scope that the parameters `topic` and `subscription` name.
     pub(super) fn named(
         topic: Option<&str>,
         subscription: Option<&str>,

@@ -24,7 +24,7 @@ const RIGHT_MAX: usize = 16;
 /// The hash of what a client has presented.
 type Hash = [u8; 32];
 
-/// What clients have presented lately.
+/// The keys and tokens that clients have presented lately, right and wrong.
 #[derive(Default)]
 pub struct Guesses {
     clients: Mutex<HashMap<IpAddr, OfClient>>,

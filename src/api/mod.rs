@@ -61,7 +61,7 @@ use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
 use crate::store::views::Views;
 
-/// What the handlers share. Cheap to clone.
+/// The state that the handlers share. It is cheap to clone.
 #[derive(Clone)]
 pub struct ApiState(Arc<ApiParts>);
 
@@ -107,7 +107,7 @@ pub struct ApiOptions {
     pub publish_bytes_max: usize,
     /// Answers `/metrics` without a token.
     pub metrics_public: bool,
-    /// What programs under development may ask for; `None` in production.
+    /// The controls of `everpost dev` for programs under development; `None` in production.
     pub dev: Option<DevMode>,
     /// The names that paths of Azure Resource Manager may have.
     pub azure: AzureScope,
@@ -177,7 +177,7 @@ impl Doors {
     }
 }
 
-/// What serves AMQP connections, until `stop`.
+/// Returns the server of AMQP connections, which serves them until `stop` is cancelled.
 pub fn amqp_server(
     state: &ApiState,
     container_id: String,

@@ -12,13 +12,13 @@ use url::form_urlencoded;
 
 use crate::api::error::ApiError;
 
-/// What Azure's own clients write on every request, for every path.
+/// The query parameter that Azure's own clients add to every request, for every path.
 const API_VERSION: &str = "api-version";
 
 /// The parameters of a request, each of them known to `T`.
 pub(super) struct Parameters<T>(pub(super) T);
 
-/// The same in two parts, each parameter known to one of them.
+/// The parameters of a request in two parts, each parameter known to `A` or to `B`.
 pub(super) struct BothParameters<A, B>(pub(super) A, pub(super) B);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Parameters<T> {

@@ -13,14 +13,15 @@ use crate::api::manage::configuration::{Pruned, plan_of};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 
 impl Doors {
-    /// What leads to these objects and deletes what was provisioned before, or what is wrong with them, as in
-    /// `POST /everpost/configuration/plan`.
+    /// Returns the plan that leads to these objects and deletes others that were provisioned before, or the faults of
+    /// the objects, as in `POST /everpost/configuration/plan`.
     ///
     /// # Errors
     /// Why no plan could be made, as a sentence.
     pub async fn plan_provisioning(&self, objects: &[Value]) -> Result<Value, String> {
-        let plan = plan_of(&self.state, objects, Pruned::Provisioned).await;
-        let plan = plan.map_err(|error| error.explanation)?;
+        let plan = plan_of(&self.state, objects, Pruned::Provisioned)
+            .await
+            .map_err(|error| error.explanation)?;
         serde_json::to_value(plan).map_err(|error| error.to_string())
     }
 
@@ -41,11 +42,12 @@ impl Doors {
             Some(body) => (Method::PUT, Body::from(body.to_string())),
             None => (Method::DELETE, Body::empty()),
         };
-        let request = Request::builder().method(method).uri(&address);
-        let request = request
+        let mut request = Request::builder()
+            .method(method)
+            .uri(&address)
             .header(header::CONTENT_TYPE, "application/json")
-            .body(body);
-        let mut request = request.map_err(|error| format!("{address}: {error}"))?;
+            .body(body)
+            .map_err(|error| format!("{address}: {error}"))?;
         let by = Principal::provisioning(file, self.state.broker.clock().now());
         request.extensions_mut().insert(by);
         let router = self.router.clone();
@@ -65,7 +67,7 @@ impl Doors {
             .as_ref()
             .and_then(|body| body["error"]["message"].as_str());
         // What operators are told to report is for others.
-        let said = said.map(|said| said.split(" Report '").next().unwrap_or(said).to_owned());
-        Err(said.unwrap_or_else(|| status.to_string()))
+        let problem = said.map(|said| said.split(" Report '").next().unwrap_or(said).to_owned());
+        Err(problem.unwrap_or_else(|| status.to_string()))
     }
 }

@@ -1,4 +1,4 @@
-//! What a client may do on one connection, by the tokens that it has shown.
+//! The rights of a client on one connection, by the tokens that it has shown.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,8 @@ use crate::api::authority::Authority;
 use crate::base::Timestamp;
 use crate::wire::service_bus::resource::covering;
 
-/// Authorities by the paths of their resources: whoever looks one up looks at those above it alone, however many there are.
+/// The authorities of a connection by the paths of their resources. A lookup reads only the path and those above it,
+/// however many authorities there are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClaimSet {
     by_path: HashMap<String, ShownClaim>,
@@ -32,8 +33,8 @@ impl ClaimSet {
         let path = authority.path();
         if self.by_path.len() >= CLAIMS_MAX && !self.by_path.contains_key(&path) {
             let oldest = self.by_path.iter().min_by_key(|(_, claim)| claim.place);
-            let oldest = oldest.map(|(path, _)| path.clone());
-            let gone = oldest.and_then(|path| self.by_path.remove(&path));
+            let oldest_path = oldest.map(|(path, _)| path.clone());
+            let gone = oldest_path.and_then(|path| self.by_path.remove(&path));
             self.has_lost |= gone.is_some();
         }
         self.shown += 1;

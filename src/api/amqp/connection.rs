@@ -199,7 +199,7 @@ impl Connection {
         self.frames.move_to(account);
     }
 
-    /// What to do next.
+    /// Takes the next event that the shell has to handle.
     pub(super) fn next_event(&mut self) -> Option<Event> {
         let event = self.frames.events.pop_front()?;
         if let Event::Detached { link, .. } = &event {
@@ -208,7 +208,7 @@ impl Connection {
         Some(event)
     }
 
-    /// What to send. It counts as sent.
+    /// Takes the bytes to send, which count as sent from now on.
     pub(super) fn take_output(&mut self, now: Timestamp) -> Vec<u8> {
         if !self.frames.output.is_empty() {
             self.sent_at = now;
@@ -231,7 +231,7 @@ impl Connection {
         self.frames.output.len() + self.frames.blocked.bytes()
     }
 
-    /// Whether the connection is over, once the output is sent.
+    /// Reports whether the connection is over once the output is sent.
     pub(super) fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
@@ -342,7 +342,7 @@ impl Connection {
         }
     }
 
-    /// Whether the peer's key is right.
+    /// Continues the SASL exchange, now that it is known whether the peer's key is right.
     pub(super) fn authenticated(&mut self, is_right: bool, now: Timestamp) {
         if self.phase == Phase::Authenticating {
             self.sasl_outcome(is_right);
@@ -403,8 +403,7 @@ impl Connection {
     pub(super) fn deliver(&mut self, link: LinkId, messages: Vec<Handout>) -> Vec<Handout> {
         let mut messages = Some(messages);
         let rest = self.at(link, |session, handle, frames| {
-            let messages = messages.take().unwrap_or_default();
-            session.deliver(handle, messages, frames)
+            session.deliver(handle, messages.take().unwrap_or_default(), frames)
         });
         rest.or(messages).unwrap_or_default()
     }
@@ -599,9 +598,10 @@ impl Connection {
             Outcome::Denied
         };
         sasl::write_outcome(&mut self.frames.output, outcome);
-        match is_right {
-            true => self.phase = Phase::AmqpHeader,
-            false => self.end(),
+        if is_right {
+            self.phase = Phase::AmqpHeader;
+        } else {
+            self.end();
         }
     }
 
@@ -630,9 +630,10 @@ impl Connection {
             return self.close(AmqpError::new(INVALID_FIELD, problem), now);
         }
         self.frames.size_max = open.max_frame_size.min(FRAME_BYTES_MAX) as usize;
-        let idle = open.idle_timeout_ms.map(u64::from);
-        let idle = idle.map(|ms| Duration::from_millis(ms).max(IDLE_TIMEOUT_MIN));
-        self.heartbeat = idle.map(|idle| idle / 2);
+        self.heartbeat = open.idle_timeout_ms.map(|ms| {
+            let idle = Duration::from_millis(u64::from(ms)).max(IDLE_TIMEOUT_MIN);
+            idle / 2
+        });
         self.reads_missing_from_tokens = open.product() == Some(GO_CLIENT);
         self.send_open();
         self.phase = Phase::Open;

@@ -1,4 +1,4 @@
-//! What a connection tells its shell.
+//! The events that a connection reports to its shell.
 
 use bytes::Bytes;
 
@@ -52,7 +52,7 @@ pub(super) enum Event {
     },
 }
 
-/// What a peer says of deliveries. Clones share its properties, since one frame can be about thousands of links.
+/// A peer's decision about deliveries. Clones share its properties, since one frame can be about thousands of links.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decision {
     /// The peer has settled them and says nothing of their outcome.

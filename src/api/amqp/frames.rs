@@ -1,4 +1,4 @@
-//! What the parts of a connection share: its output, its events, and the counts that its bounds are about.
+//! The state that the parts of a connection share: its output, its events, and the counts that are limited.
 
 use std::collections::VecDeque;
 
@@ -10,11 +10,11 @@ use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::wire::amqp::frame::{FrameKind, write_frame};
 use crate::wire::amqp::performative::Performative;
 
-/// Shared by the sessions of a connection.
+/// The state that the sessions of a connection share.
 #[derive(Debug)]
 pub(super) struct Frames {
     pub(super) output: Vec<u8>,
-    /// Those of messages in the output, by the bytes that each ends with.
+    /// The receipts of messages in the output, each with the position in the output where its message ends.
     pub(super) receipts: VecDeque<(usize, Receipt)>,
     pub(super) events: VecDeque<Event>,
     /// Bytes of a frame that the peer takes.

@@ -1,5 +1,5 @@
-//! What one connection may take, so that no peer can hold up another. What is kept for it is counted in bytes by its
-//! account (`api::memory`); what stands here says what things count for, and bounds the rest.
+//! The limits of one connection, so that no peer can hold up another. The memory of a connection is counted in bytes
+//! by its account (`api::memory`). This module says how much things count for, and limits the rest.
 
 use std::time::Duration;
 
@@ -115,7 +115,8 @@ pub(super) const TOKEN_BYTES_MAX: u64 = 64 * 1_024;
 /// Links over which a peer shows tokens, and as many for the answers. Until it has shown one, it has one of each.
 pub(super) const TOKEN_LINKS_MAX: usize = 8;
 
-/// What the parts of a request take beside its bytes, as a multiple of these: lists of lock tokens and their results.
+/// The memory that the parts of a request take beside its bytes, as a multiple of these bytes: lists of lock tokens and
+/// their results.
 pub(super) const REQUEST_PARTS_FACTOR: usize = 8;
 
 /// Deliveries that a frame stands for, however short it is and whatever it is about.

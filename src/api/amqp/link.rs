@@ -90,10 +90,10 @@ pub(super) struct Pending {
 pub(super) struct Outgoing {
     /// Messages that were sent, or given up by draining.
     pub(super) delivery_count: u32,
-    /// What `delivery_count` may become.
+    /// The value that `delivery_count` may reach.
     pub(super) limit: u32,
     pub(super) drain: bool,
-    /// What becomes of messages that are not settled when the peer detaches, if it has said so.
+    /// The outcome of messages that are not settled when the peer detaches, if it has named one.
     pub(super) default_outcome: Option<Box<DeliveryState>>,
     /// The peer holds a session, which it gives back as it detaches.
     pub(super) is_in_session: bool,

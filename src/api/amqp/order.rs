@@ -22,7 +22,7 @@ pub(super) struct Turn {
 #[derive(Debug)]
 pub(super) struct Behind {
     before: mpsc::Receiver<Infallible>,
-    /// What comes behind this request waits for the same.
+    /// A turn of the request itself, so that later requests wait for the same as it does.
     turn: Turn,
 }
 

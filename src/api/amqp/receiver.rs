@@ -29,9 +29,9 @@ pub(super) struct ReceiverLink {
     receiver: MessageReceiver,
     /// The client, for the audit log.
     by: Caller,
-    /// The ones that the connection holds.
+    /// The sessions that the connection holds.
     sessions: Arc<Sessions>,
-    /// As it was locked first.
+    /// The session as it was when it was locked; `sessions` has the current end of its lock.
     session: Option<HeldSession>,
     /// The client settles messages; otherwise they are removed once they are written.
     settles: bool,

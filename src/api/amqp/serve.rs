@@ -61,9 +61,9 @@ use crate::wire::amqp::transaction;
 use crate::wire::amqp::value::{Value, get};
 use crate::wire::service_bus::entity::EntityAddress;
 
-/// What all connections share.
+/// The parts that all connections share.
 pub struct Server {
-    /// What a client at this address speaks to.
+    /// Returns the container for a client at this address.
     pub container: Box<dyn Fn(IpAddr) -> Arc<dyn Container> + Send + Sync>,
     pub clock: Clock,
     /// How this process names itself.
@@ -78,7 +78,7 @@ pub struct Server {
     pub early_ends: Arc<SeldomLine>,
 }
 
-/// What a connection counts for already.
+/// The memory that a connection has taken before it is served.
 pub struct ConnectionMemory {
     pub own: TakenBytes,
     /// The account of HTTP over which a WebSocket was opened. What is left there counts for the key that is shown over the WebSocket.
@@ -172,7 +172,7 @@ struct Shell<'a> {
     replies: ReplyLinks,
     /// The number of those over which it shows tokens.
     token_links: usize,
-    /// What the peer may do, by the tokens that it has shown.
+    /// The rights of the peer, by the tokens that it has shown.
     claims: watch::Sender<ClaimSet>,
     /// When claims that have expired were last looked for.
     looked_at: Timestamp,
@@ -198,11 +198,11 @@ struct Shell<'a> {
 /// A link that was attached.
 struct Link {
     address: Address,
-    /// What the peer must be allowed, there and as long as the link lasts.
+    /// The right that the peer needs at the address as long as the link lasts.
     right: Option<Right>,
-    /// Who may, for the audit log.
+    /// The actor that has this right, for the audit log.
     by: Actor,
-    /// What the entity was known by when it was attached, if it was there.
+    /// The id of the entity when the link was attached, if the entity existed.
     entity: Option<i64>,
     /// The entity that its messages go on to from there, as it was when the link was attached.
     transfer_to: Option<KnownEntity>,
@@ -247,9 +247,10 @@ async fn write_or_flush(
     writer: &mut (impl AsyncWrite + Unpin),
     output: &[u8],
 ) -> io::Result<usize> {
-    match output.is_empty() {
-        true => writer.flush().await.map(|()| 0),
-        false => writer.write(output).await,
+    if output.is_empty() {
+        writer.flush().await.map(|()| 0)
+    } else {
+        writer.write(output).await
     }
 }
 
@@ -698,20 +699,18 @@ impl Shell<'_> {
             (Address::Management(entity), Role::Sender) => {
                 let (claims, clock) = (self.claims.subscribe(), self.server.clock.clone());
                 let places = self.requests.clone();
-                self.spawn((link, attach), entity, |task, _| {
+                self.spawn(link, attach, entity, |task, _| {
                     answer_requests(task, claims, clock, REQUEST_BYTES_MAX, places)
                 })?
             }
             (Address::Messages(entity), Role::Sender) => {
                 let onward = transfer_to.clone();
-                self.spawn((link, attach), entity, |task, _| {
-                    store_messages(task, onward)
-                })?
+                self.spawn(link, attach, entity, |task, _| store_messages(task, onward))?
             }
             (Address::Messages(entity), Role::Receiver) => {
                 let request = receiver_request(entity, attach, by.clone());
                 let (takes, clock) = (self.takes.clone(), self.server.clock.clone());
-                self.spawn((link, attach), entity, |task, credit| {
+                self.spawn(link, attach, entity, |task, credit| {
                     hand_out(task, request, credit, takes, clock)
                 })?
             }
@@ -780,7 +779,8 @@ impl Shell<'_> {
 
     fn spawn<F>(
         &mut self,
-        (link, attach): (LinkId, &Attach),
+        link: LinkId,
+        attach: &Attach,
         entity: &EntityAddress,
         run: impl FnOnce(Task, watch::Receiver<Credit>) -> F,
     ) -> Result<End, AmqpError>
@@ -893,8 +893,8 @@ impl Shell<'_> {
     /// Answers what the coordinator of transactions is asked.
     fn on_coordination(&mut self, link: LinkId, arrived: &Arrived) {
         let delivery = arrived.delivery;
-        let asked = arrived.request();
-        let asked = asked.and_then(|message| transaction::Request::parse(&message));
+        let request = arrived.request();
+        let asked = request.and_then(|message| transaction::Request::parse(&message));
         let done = asked.and_then(|asked| match asked {
             transaction::Request::Declare => {
                 let now = self.now();
@@ -1118,8 +1118,8 @@ impl Shell<'_> {
             Ok(open.transpose()?.map(|open| (entity, outcome, open)))
         });
         match checks {
-            Ok(Some((entity, outcome, open))) => {
-                self.check_locks(link, (deliveries, entity), outcome, open);
+            Ok(Some((entity, outcome, (begun, held)))) => {
+                self.check_locks(link, deliveries, entity, outcome, begun, held);
             }
             Ok(None) => self.note_settled(link, deliveries), // the peer waits for no answer
             Err(error) => {
@@ -1170,9 +1170,11 @@ impl Shell<'_> {
     fn check_locks(
         &mut self,
         link: LinkId,
-        (deliveries, entity): (Vec<Delivery>, EntityAddress),
+        deliveries: Vec<Delivery>,
+        entity: EntityAddress,
         outcome: Outcome,
-        (part, held): (OpenPart, TakenBytes),
+        part: OpenPart,
+        held: TakenBytes,
     ) {
         let (container, commands) = (Arc::clone(&self.container), self.commands.clone());
         let turn = self.order.turn();
@@ -1485,8 +1487,9 @@ fn may_use(
 }
 
 fn receiver_request(entity: &EntityAddress, attach: &Attach, by: Actor) -> ReceiverRequest {
-    let wait = get(&attach.properties, "com.microsoft:timeout").and_then(Value::as_integer);
-    let wait = wait.and_then(|ms| u64::try_from(ms).ok());
+    let wait = get(&attach.properties, "com.microsoft:timeout")
+        .and_then(Value::as_integer)
+        .and_then(|ms| u64::try_from(ms).ok());
     ReceiverRequest {
         entity: entity.clone(),
         link: attach.name.clone(),

@@ -90,7 +90,7 @@ pub(super) struct Handout {
     pub(super) receipt: Option<Receipt>,
 }
 
-/// What ends more than one link.
+/// An error that ends a whole session or connection, and not one link alone.
 #[derive(Debug)]
 pub(super) enum Fault {
     Session(AmqpError),
@@ -365,7 +365,7 @@ impl Session {
         }
     }
 
-    /// Whether `link` is at this handle. Once it is gone, another one may be.
+    /// Reports whether `link` is at this handle. Once it is gone, another link may have the handle.
     pub(super) fn has(&self, handle: u32, link: LinkId) -> bool {
         self.links.get(&handle).is_some_and(|each| each.id == link)
     }
@@ -949,7 +949,7 @@ impl Session {
         }
     }
 
-    /// What the peer says of messages that were handed out to it.
+    /// Handles a disposition of the peer about messages that were handed out to it.
     pub(super) fn on_disposition(&mut self, disposition: &Disposition, frames: &mut Frames) {
         let says_nothing = match &disposition.state {
             None => !disposition.settled,
@@ -1014,9 +1014,10 @@ impl Session {
     /// The whole number of a delivery, of which the peer tells the lower half.
     fn delivery_number(&self, id: u32) -> u64 {
         let behind = (self.next_delivery as u32).wrapping_sub(id);
-        match behind > u32::MAX / 2 {
-            true => self.next_delivery + u64::from(id.wrapping_sub(self.next_delivery as u32)),
-            false => self.next_delivery.saturating_sub(u64::from(behind)),
+        if behind > u32::MAX / 2 {
+            self.next_delivery + u64::from(id.wrapping_sub(self.next_delivery as u32))
+        } else {
+            self.next_delivery.saturating_sub(u64::from(behind))
         }
     }
 
@@ -1244,7 +1245,7 @@ pub(super) fn named_bytes(attach: &Attach) -> usize {
     attach.name.len() + source + target + onward
 }
 
-/// What says the same as the peer's attach from our end.
+/// Returns the attach that answers the peer's: the same link, seen from our end.
 fn answer_to(attach: &Attach) -> Attach {
     let source = attach.source.clone();
     let target = attach.target.clone();

@@ -9,8 +9,8 @@ use crate::model::session::{HeldSession, SessionError};
 use crate::model::subscription::SubscriptionId;
 use crate::wire::amqp::management::NamedSession;
 
-/// Those that its links hold. A client names a session in its requests, or the link that holds it, and may do so as long as
-/// it is here.
+/// The sessions that the links of a connection hold. A client names a session in its requests, or the link that holds
+/// it, and may do so as long as the session is here.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<HashMap<(SubscriptionId, String), OfLink>>);
 
@@ -24,8 +24,11 @@ impl Sessions {
     /// Adds the session that a link holds.
     pub(super) fn put(&self, held: HeldSession, link: &str) {
         let key = (held.of, held.name.clone());
-        let link = link.to_owned();
-        self.0.lock().unwrap().insert(key, OfLink { held, link });
+        let of_link = OfLink {
+            held,
+            link: link.to_owned(),
+        };
+        self.0.lock().unwrap().insert(key, of_link);
     }
 
     /// Keeps the lock on a session as it is now.
@@ -65,9 +68,9 @@ impl Sessions {
 
     /// When the lock on a session ends as far as it is held.
     pub(super) fn end_of(&self, held: &HeldSession) -> Option<Timestamp> {
-        let found = self.find(held.of, &held.name);
-        let found = found.filter(|found| found.token == held.token);
-        found.map(|found| found.until)
+        self.find(held.of, &held.name)
+            .filter(|found| found.token == held.token)
+            .map(|found| found.until)
     }
 
     /// Forgets a session, unless it is held anew.

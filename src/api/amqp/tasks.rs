@@ -49,7 +49,7 @@ use crate::wire::service_bus::entity::EntityAddress;
 const TICKS_AT_EPOCH: i64 = 621_355_968_000_000_000;
 const TICKS_IN_MS: i64 = 10_000;
 
-/// What a task wants of its connection.
+/// A command of a task to its connection.
 pub(super) enum Command {
     Accept(LinkId, Acceptance),
     Detach(LinkId, AmqpError),
@@ -57,7 +57,7 @@ pub(super) enum Command {
     SettleOutgoing(LinkId, Vec<(u64, DeliveryState)>),
     /// A request takes part in its transaction.
     TakePart(Box<PreparedRequest>),
-    /// Which locks are held that are settled in a transaction.
+    /// Locks that are settled in a transaction were checked.
     Enlist(LocksChecked),
     /// Something was looked at that the transaction is to do.
     PartEnded(Bytes),
@@ -123,7 +123,7 @@ pub(super) struct Reply {
     pub(super) memory: TakenBytes,
 }
 
-/// What a connection tells a task.
+/// Work that a connection gives to a task.
 pub(super) enum Work {
     Message(Arrived),
     Settle(Settle),
@@ -133,7 +133,7 @@ pub(super) enum Work {
     Detached,
 }
 
-/// What a peer decides about messages.
+/// A settlement by the peer of messages that it was handed.
 pub(super) struct Settle {
     pub(super) deliveries: Vec<Delivery>,
     pub(super) outcome: Outcome,
@@ -168,7 +168,7 @@ impl Arrived {
         )
     }
 
-    /// Those that a client sends as one.
+    /// Returns the messages that a client has sent as one, such as a batch.
     pub(super) fn messages(&self) -> Result<Vec<Message>, AmqpError> {
         batch::messages(self.format, &self.payload).map_err(|error| {
             let problem = format!("the message cannot be read: {error}");
@@ -176,7 +176,7 @@ impl Arrived {
         })
     }
 
-    /// One that a client asks something with.
+    /// Returns the message as a request, which is never a batch.
     pub(super) fn request(&self) -> Result<Message, AmqpError> {
         Message::parse(&self.payload).map_err(|error| {
             let problem = format!("the request cannot be read: {error}");
@@ -193,7 +193,7 @@ pub(super) struct Credit {
     pub(super) drain: bool,
 }
 
-/// What every task has.
+/// The parts that every task has.
 pub(super) struct Task {
     pub(super) link: LinkId,
     pub(super) entity: EntityAddress,
@@ -304,7 +304,7 @@ pub(super) async fn store_messages(mut task: Task, transfer_to: Option<KnownEnti
     }
 }
 
-/// What became of a message that the client has sent.
+/// The delivery id and the final state of a message that the client has sent.
 type Settled = (u32, DeliveryState);
 
 /// The messages of a link that are being stored, in their order.
@@ -374,16 +374,15 @@ pub(super) async fn answer_requests(
                     None => Err(no_memory()),
                 };
                 match (request.part.take(), asked) {
-                    (Some(Ok(part)), Ok(asked)) if asked.0.takes_part() => {
-                        let answering = answering.unwrap_or_else(|| task.account.nothing());
-                        let counted = (request, answering);
-                        take_part((&task, &entity), counted, &part, &message, asked).await;
+                    (Some(Ok(part)), Ok(asked)) if asked.operation.takes_part() => {
+                        let held = answering.unwrap_or_else(|| task.account.nothing());
+                        take_part(&task, &entity, request, held, &part, &message, asked).await;
                         continue;
                     }
-                    (Some(Err(error)), Ok((asked, _))) if asked.takes_part() => {
-                        answer((&task, &entity), &message, Err(error)).await;
+                    (Some(Err(error)), Ok(asked)) if asked.operation.takes_part() => {
+                        answer(&task, &entity, &message, Err(error)).await;
                     }
-                    (_, asked) => answer((&task, &entity), &message, asked).await,
+                    (_, asked) => answer(&task, &entity, &message, asked).await,
                 }
                 DeliveryState::Accepted
             }
@@ -394,30 +393,39 @@ pub(super) async fn answer_requests(
     }
 }
 
+/// An operation that a client may ask for, and has asked for.
+struct AuthorizedRequest {
+    operation: management::Operation,
+    by: Actor,
+}
+
 /// Returns the operation that is asked for, and by whom, if the client may ask for that.
 fn authorized_request(
     task: &Task,
     message: &Message,
     claims: &watch::Receiver<ClaimSet>,
     clock: &Clock,
-) -> Result<(management::Operation, Actor), AmqpError> {
-    let asked = management::Operation::parse(message)?;
+) -> Result<AuthorizedRequest, AmqpError> {
+    let operation = management::Operation::parse(message)?;
     // The client has shown a token for the node, or for the entity above it.
     let node = Address::Management(task.entity.clone());
-    let right = Some(asked.right());
+    let right = Some(operation.right());
     let by = authorized(&claims.borrow(), &node, right, clock.now(), |_| true)?;
-    Ok((asked, by))
+    Ok(AuthorizedRequest { operation, by })
 }
 
 /// Has a request take part in its transaction.
 async fn take_part(
-    (task, entity): (&Task, &KnownEntity),
-    (request, answering): (Arrived, TakenBytes),
+    task: &Task,
+    entity: &KnownEntity,
+    request: Arrived,
+    answering: TakenBytes,
     part: &OpenPart,
     message: &Message,
-    (asked, by): (management::Operation, Actor),
+    asked: AuthorizedRequest,
 ) {
-    let prepared = task.container.prepare(entity, asked, &by).await;
+    let AuthorizedRequest { operation, by } = asked;
+    let prepared = task.container.prepare(entity, operation, &by).await;
     task.say(Command::TakePart(Box::new(PreparedRequest {
         transaction: part.transaction.clone(),
         prepared,
@@ -430,23 +438,26 @@ async fn take_part(
 }
 
 async fn answer(
-    (task, entity): (&Task, &KnownEntity),
+    task: &Task,
+    entity: &KnownEntity,
     message: &Message,
-    asked: Result<(management::Operation, Actor), AmqpError>,
+    asked: Result<AuthorizedRequest, AmqpError>,
 ) {
     let properties = message.properties().unwrap_or_default();
     let mut memory = task.account.nothing();
     let answer = match asked {
-        Ok((mut asked, by)) => match memory_for(&asked, &task.account).await {
-            Some(taken) => {
-                memory = taken;
-                if let management::Operation::Settle { tokens, outcome } = &mut asked {
-                    task.settled_locks.take_out(tokens, outcome);
+        Ok(AuthorizedRequest { mut operation, by }) => {
+            match memory_for(&operation, &task.account).await {
+                Some(taken) => {
+                    memory = taken;
+                    if let management::Operation::Settle { tokens, outcome } = &mut operation {
+                        task.settled_locks.take_out(tokens, outcome);
+                    }
+                    task.container.manage(entity, operation, &by).await
                 }
-                task.container.manage(entity, asked, &by).await
+                None => Err(no_memory()),
             }
-            None => Err(no_memory()),
-        },
+        }
         Err(error) => Err(error),
     };
     let message = management::reply(properties.message_id, &answer);
@@ -621,29 +632,29 @@ struct HandingOut {
     ),
     /// The serial number of the last message that the client takes.
     limit: u32,
-    /// That of the last message that was handed out, or given up by draining.
+    /// The serial number of the last message that was handed out, or given up by draining.
     sent: u32,
-    /// The tags of messages that are locked and of which the client has said nothing, with the end of the lock that each was
-    /// handed out with. Where it settles nothing, those that are not written.
+    /// The tags of locked messages that the client has not settled, each with the end of its lock when it was handed
+    /// out. On links where the client settles nothing, the tags of messages that are not written yet.
     unsettled: HashMap<Bytes, Timestamp>,
     unsettled_max: usize,
     /// The client has detached, and may still settle what it was handed.
     is_detached: bool,
 }
 
-/// What became of messages that were taken.
+/// The result of handing out messages that were taken.
 #[derive(Default)]
 struct HandedOut {
-    /// The tags of those that are on their way.
+    /// The tags of the messages that are on their way.
     delivered: Vec<Bytes>,
     /// When their locks lapse.
     locked_until: Timestamp,
-    /// Those that there was no credit for any more.
+    /// The messages for which there was no credit any more.
     returned: Vec<Handout>,
 }
 
 impl HandingOut {
-    /// Until the link is gone.
+    /// Hands out messages until the link is gone.
     async fn run(&mut self) -> Result<(), AmqpError> {
         let (mut gathered, mut reported) = (Vec::new(), Vec::new());
         self.credit.mark_changed(); // what came before there was a receiver

@@ -21,7 +21,7 @@ use crate::wire::amqp::condition::{AmqpError, RESOURCE_LIMIT_EXCEEDED, TRANSACTI
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::state::DeliveryState;
 
-/// Those that are not discharged yet. What is left when the connection ends was never done.
+/// The transactions that are not discharged yet. Those that are left when the connection ends have no effect.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     open: BTreeMap<u64, Open>,

@@ -20,7 +20,7 @@ const TOP_MAX: usize = 100;
 
 const SKIP_TOKEN: &str = "$skiptoken";
 
-/// What a list is asked with.
+/// The query parameters of a list.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ListParameters {
     /// Which names, in OData: `contains(name, 'orders') and name ne 'orders-1'`.
@@ -46,7 +46,7 @@ pub(in crate::api) struct Listing {
     path: String,
     /// The query but for the token of the page.
     query: Vec<(String, String)>,
-    /// Whether it is asked for as by Azure's clients.
+    /// Is true where the path has the form of Azure Resource Manager.
     is_arm: bool,
 }
 
@@ -63,8 +63,9 @@ impl FromRequestParts<ApiState> for Listing {
         let Ok(base) = BaseUrl::from_request_parts(parts, state).await;
         let arm = parts.extensions.get::<ArmPath>();
         let uri = arm.map_or(&parts.uri, |arm| &arm.asked);
-        let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-        let query = query.into_owned().filter(|(name, _)| name != SKIP_TOKEN);
+        let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
+            .into_owned()
+            .filter(|(name, _)| name != SKIP_TOKEN);
         Ok(Self {
             filter: asked.filter.as_deref().map(NameFilter::parse).transpose()?,
             top: asked.top,
@@ -78,7 +79,7 @@ impl FromRequestParts<ApiState> for Listing {
 }
 
 impl Listing {
-    /// Whether it is asked for as by Azure's clients.
+    /// Reports whether the path has the form of Azure Resource Manager, as Azure's clients send it.
     pub(crate) fn is_arm(&self) -> bool {
         self.is_arm
     }
@@ -108,7 +109,7 @@ impl Listing {
 
     fn link_behind(&self, last: &str) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
-        let query = query
+        query
             .extend_pairs(&self.query)
             .append_pair(SKIP_TOKEN, last);
         format!("{}{}?{}", self.base, self.path, query.finish())

@@ -76,14 +76,14 @@ pub struct AzureScope {
     pub resource_groups: Vec<String>,
 }
 
-/// What a path in Resource Manager's form names besides what the routes know.
+/// The parts of a path in Resource Manager's form that the routes do not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArmPath {
     subscription: Option<String>,
     resource_group: Option<String>,
     /// It names the provider a second time, before an event subscription.
     is_older: bool,
-    /// What the client asked for, for links that lead back there.
+    /// The URI that the client asked for, for links that lead back there.
     pub(crate) asked: Uri,
 }
 
@@ -94,7 +94,8 @@ impl AzureScope {
         resource_groups: Vec::new(),
     };
 
-    /// Whether the appliance goes by the names of the path, if a request has one.
+    /// Checks that the subscription and the resource group of the path are names of the appliance. A request without
+    /// such a path passes.
     pub(super) fn check(&self, extensions: &Extensions) -> Result<(), ApiError> {
         let Some(path) = extensions.get::<ArmPath>() else {
             return Ok(());
@@ -151,7 +152,7 @@ pub(super) fn as_asked(arm: Option<&Extension<ArmPath>>, mut shown: Value) -> Va
     shown
 }
 
-/// What an operation on a type of resource is told that the appliance does not have.
+/// Rejects operations on types of resources that the appliance does not have.
 fn not_offered(short: &str) -> Result<(), ApiError> {
     let mut words = short.split('/').skip(1).step_by(2);
     let found = words.find_map(|segment| {

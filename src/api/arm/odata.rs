@@ -27,9 +27,10 @@ impl NameFilter {
             at: 0,
             depth: 0,
         };
-        let parsed = match text.len() > BYTES_MAX {
-            true => Err(format!("it has more than {BYTES_MAX} bytes")),
-            false => parser.whole(),
+        let parsed = if text.len() > BYTES_MAX {
+            Err(format!("it has more than {BYTES_MAX} bytes"))
+        } else {
+            parser.whole()
         };
         parsed.map_err(|problem| {
             ApiError::of_field(
@@ -42,7 +43,7 @@ impl NameFilter {
         })
     }
 
-    /// Whether a name is meant.
+    /// Reports whether the filter matches a name.
     pub(super) fn takes(&self, name: &str) -> bool {
         match self {
             Self::Is(text) => name.eq_ignore_ascii_case(text),
@@ -68,9 +69,10 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn whole(&mut self) -> Parsed {
         let filter = self.any()?;
-        match self.rest().is_empty() {
-            true => Ok(filter),
-            false => Err(self.unexpected("\"and\", \"or\" or the end")),
+        if self.rest().is_empty() {
+            Ok(filter)
+        } else {
+            Err(self.unexpected("\"and\", \"or\" or the end"))
         }
     }
 
@@ -128,9 +130,10 @@ impl Parser<'_> {
     }
 
     fn name(&mut self) -> Result<(), String> {
-        match self.takes_word("name") {
-            true => Ok(()),
-            false => Err(self.unexpected("name")),
+        if self.takes_word("name") {
+            Ok(())
+        } else {
+            Err(self.unexpected("name"))
         }
     }
 
@@ -147,20 +150,19 @@ impl Parser<'_> {
             };
             text.push_str(&rest[..end]);
             self.at += end + 1;
-            match self.text[self.at..].starts_with('\'') {
-                true => {
-                    text.push('\'');
-                    self.at += 1;
-                }
-                false => return Ok(text),
+            if !self.text[self.at..].starts_with('\'') {
+                return Ok(text);
             }
+            text.push('\'');
+            self.at += 1;
         }
     }
 
     fn expect(&mut self, mark: &str) -> Result<(), String> {
-        match self.takes(mark) {
-            true => Ok(()),
-            false => Err(self.unexpected(&format!("{mark:?}"))),
+        if self.takes(mark) {
+            Ok(())
+        } else {
+            Err(self.unexpected(&format!("{mark:?}")))
         }
     }
 
@@ -179,7 +181,7 @@ impl Parser<'_> {
         is_there
     }
 
-    /// What is still to be read, without the spaces in front of it.
+    /// Skips spaces and returns the text that is still to be read.
     fn rest(&mut self) -> &str {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();

@@ -124,7 +124,7 @@ impl Publisher {
         ]
     }
 
-    /// What the publishers of a topic share by their addresses.
+    /// Returns the holder for this client alone among the publishers of its topic.
     fn part(self) -> Option<Holder> {
         let (topic, client) = self.topic.zip(self.client)?;
         Some(Holder::ClientOfTopic(topic, client))
@@ -190,20 +190,18 @@ impl Intake {
 
     /// No memory yet, for the body of a request that can be taken as far as its topic is concerned.
     pub(super) fn reserve(&self, publisher: Publisher) -> Result<Reservation, ApiError> {
-        match publisher
-            .topic
-            .is_some_and(|topic| self.slots.is_crowded(topic))
-        {
-            true => Err(too_many()),
-            false => Ok(self.events.nothing(publisher)),
+        let topic = publisher.topic;
+        if topic.is_some_and(|topic| self.slots.is_crowded(topic)) {
+            return Err(too_many());
         }
+        Ok(self.events.nothing(publisher))
     }
 
     fn note_overload(&self, now: Timestamp) {
         self.events.note_overload(now);
     }
 
-    /// Whether requests were rejected a moment ago because of all publishers together.
+    /// Reports whether requests were rejected a moment ago because of the load of all publishers together.
     pub(super) fn is_overloaded(&self, now: Timestamp) -> bool {
         let overloaded_at = *self.events.0.overloaded_at.lock().unwrap();
         overloaded_at.is_some_and(|at| now.since(at) < OVERLOAD_SHOWN)
@@ -352,7 +350,7 @@ struct HeldBody {
     most: usize,
     /// Short pieces that are passed on together.
     joined: BytesMut,
-    /// What is to come, until it ends.
+    /// The part that has not come yet; `None` once the body has ended.
     rest: Option<Body>,
 }
 
@@ -383,8 +381,10 @@ impl HeldBody {
             let come = self.reservation.unless_needed(rest.frame()).await;
             let piece = come.map_err(too_much)?.transpose()?;
             let is_last = piece.is_none();
-            let data = piece.and_then(|piece| piece.into_data().ok()); // nobody reads trailers
-            let data = data.unwrap_or_default();
+            // Nobody reads trailers.
+            let data = piece
+                .and_then(|piece| piece.into_data().ok())
+                .unwrap_or_default();
             let read = self.reservation.read + data.len();
             let covered = self.reservation.wait_for(read, self.most).await;
             covered.map_err(too_much)?;
@@ -438,7 +438,7 @@ pub(super) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, NoB
     })
 }
 
-/// What publishers hear who send faster than events can be taken and stored.
+/// Returns the error for publishers that send faster than events can be stored.
 fn too_many() -> ApiError {
     ApiError::unavailable(
         "More is being published than can be stored right now; try again in a moment.",

@@ -130,7 +130,7 @@ impl Slots {
         held.get(&topic).copied().unwrap_or_default()
     }
 
-    /// Whether a request to `topic` would wait in vain, as far as the last one tells.
+    /// Reports whether a request to `topic` would probably wait in vain, judged by the wait of the last one.
     pub(super) fn is_crowded(&self, topic: TopicId) -> bool {
         let last_wait = self.last_waits.lock().unwrap().get(&topic).copied();
         last_wait.is_some_and(|last| last >= SLOT_WAIT) && self.places.waiting(&topic) >= SLOTS

@@ -159,7 +159,7 @@ pub(crate) async fn delete_channel(
 #[schemars(inline)]
 pub(crate) struct Tested {
     sent: bool,
-    /// What the other side answered, or what went wrong.
+    /// The answer of the other side, or the problem.
     answer: String,
 }
 

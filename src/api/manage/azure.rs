@@ -1,5 +1,5 @@
-//! What Azure's management clients list besides the resources: event subscriptions over all topics, types of
-//! topics and of events, operations, and how an operation is going.
+//! The lists that Azure's management clients read besides the resources: event subscriptions over all topics, types of
+//! topics and of events, and operations; also the status of an operation.
 
 use axum::Json;
 use axum::extract::{Extension, Path, State};
@@ -31,7 +31,7 @@ const AZURE_ASYNC_OPERATION: HeaderName = HeaderName::from_static("azure-asyncop
 /// Seconds until a client asks again how its operation is going.
 const ASK_AGAIN_S: &str = "1";
 
-/// What the path of a list of event subscriptions narrows it to.
+/// The location and the topic type to which the path of a list of event subscriptions narrows it.
 #[derive(Deserialize)]
 pub(crate) struct Narrowed {
     location: Option<String>,
@@ -133,12 +133,12 @@ pub(crate) async fn list_event_types(
 }
 
 fn check_topic_type(name: &str) -> Result<(), ApiError> {
-    match name.eq_ignore_ascii_case(TOPIC_TYPE) {
-        true => Ok(()),
-        false => Err(ApiError::not_found(format!(
-            "There is no topic type {name:?}; there is {TOPIC_TYPE}."
-        ))),
+    if name.eq_ignore_ascii_case(TOPIC_TYPE) {
+        return Ok(());
     }
+    Err(ApiError::not_found(format!(
+        "There is no topic type {name:?}; there is {TOPIC_TYPE}."
+    )))
 }
 
 /// A type of events.

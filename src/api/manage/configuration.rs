@@ -155,12 +155,13 @@ pub(crate) struct PlanRequest {
     /// Each with its `kind`, its `name` and what a PUT of such an object takes.
     #[schemars(length(max = OBJECTS_MAX), extend("x-noun" = "objects"))]
     objects: Vec<Value>,
-    /// Whether to delete what is not among them, nor provisioned. Users are deleted only if there is a user among them.
+    /// Is true to delete the objects that are neither among these nor provisioned. Users are deleted only if there is a
+    /// user among these.
     #[serde(default)]
     prune: bool,
 }
 
-/// What leads to a configuration.
+/// The changes that lead to a configuration.
 #[derive(Default, Serialize, JsonSchema)]
 #[schemars(rename = "ConfigurationPlan")]
 pub(crate) struct Plan {
@@ -182,7 +183,7 @@ struct Step {
     path: Vec<String>,
     /// Which of the objects it is, from 0; null where it is deleted.
     object: Option<usize>,
-    /// Of an update. Secrets are `***`.
+    /// The changed properties of an update. Secrets are `***`.
     changes: Vec<Change>,
 }
 
@@ -194,7 +195,7 @@ enum StepAction {
     Delete,
 }
 
-/// What is wrong with an object.
+/// A fault of an object.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConfigurationFault")]
 struct PlanFault {
@@ -215,17 +216,17 @@ pub(crate) async fn plan(
     Ok(Json(plan_of(&state, &objects, pruned).await?))
 }
 
-/// What is deleted where the files do not name it.
+/// The objects that are deleted where the files do not name them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pruned {
     None,
     /// Everything but what is provisioned.
     All,
-    /// What is provisioned, by the provisioning directory itself.
+    /// The objects that are provisioned: the provisioning directory itself deletes them.
     Provisioned,
 }
 
-/// What leads from what there is to `objects`.
+/// Returns the plan that leads from the current configuration to `objects`.
 pub(crate) async fn plan_of(
     state: &ApiState,
     objects: &[Value],
@@ -424,8 +425,8 @@ impl Planner<'_> {
             TargetKind::Queue => {
                 let name = self.free_name(target)?;
                 let definition = resource::parse_queue(object)?;
-                let known = self.registry.topic(&name);
-                let known = known.and_then(|known| known.queue_definition());
+                let topic = self.registry.topic(&name);
+                let known = topic.and_then(|topic| topic.queue_definition());
                 let before = known
                     .as_ref()
                     .map(|known| &known.subscription.pull.receiving);
@@ -439,8 +440,8 @@ impl Planner<'_> {
                 let name = self.free_name(target)?;
                 let definition = resource::parse_service_bus_topic(object)?;
                 self.check_size(&definition.upkeep)?;
-                let known = self.registry.topic(&name);
-                let known = known.and_then(|known| known.topic.kind.service_bus());
+                let topic = self.registry.topic(&name);
+                let known = topic.and_then(|topic| topic.topic.kind.service_bus());
                 check_fixed(known.and_then(|known| known.fixed_change(&definition)))?;
                 Definition::service_bus_topic(&definition)
             }
@@ -448,9 +449,10 @@ impl Planner<'_> {
                 let name = TopicName::of_service_bus(outer).map_err(invalid_name)?;
                 let own = SubscriptionName::of_service_bus(own).map_err(invalid_name)?;
                 let definition = resource::parse_service_bus_subscription(object)?;
-                let known = self.registry.topic(&name);
-                let known = known.and_then(|known| known.subscription(&own));
-                let known = known.and_then(|known| MessageSubscription::of(&known.definition));
+                let topic = self.registry.topic(&name);
+                let known = topic
+                    .and_then(|topic| topic.subscription(&own))
+                    .and_then(|found| MessageSubscription::of(&found.definition));
                 let before = known.as_ref().map(|known| &known.pull.receiving);
                 self.check_forwards(&name, before, &definition.pull.receiving)?;
                 check_fixed(known.and_then(|known| known.fixed_change(&definition)))?;
@@ -476,8 +478,8 @@ impl Planner<'_> {
             }
             TargetKind::AlertChannel => {
                 let name = AlertChannelName::parse(own).map_err(invalid_name)?;
-                let known = self.channels.iter().find(|each| each.name == name);
-                let known = known.map(|known| &known.channel);
+                let found = self.channels.iter().find(|each| each.name == name);
+                let known = found.map(|found| &found.channel);
                 let require_https = self.state.broker.options().egress.require_https;
                 let channel = resource::parse_alert_channel(properties, known, require_https);
                 Definition::alert_channel(&channel.map_err(flat)?)
@@ -510,8 +512,8 @@ impl Planner<'_> {
             None => resource::parse_topic(object)?,
             Some(_) => resource::parse_namespace_topic(object)?,
         };
-        let known = self.registry.topic(&name);
-        let known = known.map(|known| known.topic.kind.input_schema());
+        let topic = self.registry.topic(&name);
+        let known = topic.map(|topic| topic.topic.kind.input_schema());
         if known.is_some_and(|known| known != kind.input_schema()) {
             let problem = "it cannot be changed once the topic exists; delete the topic first";
             return Err(InvalidResource::of("properties.inputSchema", problem));
@@ -528,16 +530,18 @@ impl Planner<'_> {
     ) -> Result<Definition, InvalidResource> {
         let topic = TopicName::parse(topic).map_err(invalid_name)?;
         let in_namespace = topic.namespace().is_some();
-        let name = match in_namespace {
-            false => SubscriptionName::of_custom_topic(own),
-            true => SubscriptionName::of_namespace_topic(own),
+        let parsed = if in_namespace {
+            SubscriptionName::of_namespace_topic(own)
+        } else {
+            SubscriptionName::of_custom_topic(own)
         };
-        let name = name.map_err(invalid_name)?;
+        let name = parsed.map_err(invalid_name)?;
         let entry = self.registry.topic(&topic);
-        let of_topic = self.topics.get(&topic.key());
-        let of_topic = of_topic.or(entry.map(|entry| &entry.topic.kind));
+        let wanted = self.topics.get(&topic.key());
         let missing = || InvalidResource::of("name", format!("there is no topic {topic}"));
-        let of_topic = of_topic.ok_or_else(missing)?;
+        let of_topic = wanted
+            .or(entry.map(|entry| &entry.topic.kind))
+            .ok_or_else(missing)?;
         let replaces = match entry {
             Some(entry) => event_subscription(entry, &name)
                 .map_err(|error| InvalidResource::of("name", error.to_string()))?,
@@ -577,21 +581,19 @@ impl Planner<'_> {
             .into_iter()
             .any(|kind| self.exists(&kind.named(topic)));
         let target = TargetKind::from(entity.kind).named(entity.to.entity.name());
-        let problem = match self.exists(&target) {
-            _ if is_entity => {
-                format!(
-                    "{topic} is a queue or a topic of Service Bus itself; use {FORWARD_PROPERTY}"
-                )
-            }
-            true => return Ok(()),
-            false => format!("there is no {target}, here or in the files"),
+        let problem = if is_entity {
+            format!("{topic} is a queue or a topic of Service Bus itself; use {FORWARD_PROPERTY}")
+        } else if self.exists(&target) {
+            return Ok(());
+        } else {
+            format!("there is no {target}, here or in the files")
         };
         Err(InvalidResource::of(path, problem))
     }
 
     /// The name of a topic or a queue, if nothing of another kind has it.
     fn free_name(&self, target: &Target) -> Result<TopicName, InvalidResource> {
-        let name = match (target.kind, target.name.split_once('/')) {
+        let parsed = match (target.kind, target.name.split_once('/')) {
             (TargetKind::Topic, None) => TopicName::custom(&target.name),
             (TargetKind::Topic, Some((namespace, own))) => {
                 let namespace = NamespaceName::parse(namespace).map_err(invalid_name)?;
@@ -599,7 +601,7 @@ impl Planner<'_> {
             }
             _ => TopicName::of_service_bus(&target.name),
         };
-        let name = name.map_err(invalid_name)?;
+        let name = parsed.map_err(invalid_name)?;
         let taken =
             |kind: TargetKind| kind != target.kind && self.exists(&kind.named(&target.name));
         let kinds = [
@@ -630,8 +632,8 @@ impl Planner<'_> {
         ];
         let name = target.name.to_lowercase();
         let is_another = |other: &Target| key(other) != key(target) && self.exists(other);
-        let mut above = above(&name).chain([name.as_str()]);
-        let above = above.find_map(|name| {
+        let mut prefixes = above(&name).chain([name.as_str()]);
+        let above = prefixes.find_map(|name| {
             let mut named = kinds.iter().map(|kind| kind.named(name));
             named.find(is_another)
         });
@@ -644,8 +646,9 @@ impl Planner<'_> {
                     .map(|(key, _)| key),
                 self.wanted.range(from.clone()..).next().map(|(key, _)| key),
             ];
-            let mut found = found.into_iter().flatten();
             found
+                .into_iter()
+                .flatten()
                 .find(|(rank, name)| *rank == from.0 && name.starts_with(&from.1))
                 .map(|(_, name)| kind.named(name))
         });
@@ -757,7 +760,7 @@ impl Planner<'_> {
 }
 
 impl Planner<'_> {
-    /// What the provisioning directory has the only say in, and what that belongs to.
+    /// Returns the keys of the objects that only the provisioning directory may change, and of those that contain them.
     fn held(&self) -> BTreeSet<Key> {
         let own = self.provisioned.targets();
         let mut held: BTreeSet<Key> = own.clone().map(key).collect();

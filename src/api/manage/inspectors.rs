@@ -106,8 +106,8 @@ pub(crate) async fn request(
     Path((name, number)): Path<(String, u64)>,
 ) -> Result<Json<ShownRequest>, ApiError> {
     let name = InspectorName::parse(&name)?;
-    let found = state.views.inspected_request(name.clone(), number).await?;
-    let found = found.ok_or_else(|| {
+    let kept = state.views.inspected_request(name.clone(), number).await?;
+    let found = kept.ok_or_else(|| {
         ApiError::not_found(format!("The inspector {name} keeps no request {number}."))
     })?;
     Ok(Json(ShownRequest::from(&found)))

@@ -28,19 +28,19 @@ const SHOWN: usize = 20;
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PeekParameters {
-    /// From this sequence number on.
+    /// The sequence number from which on messages are shown.
     from: Option<i64>,
     /// How many at most.
     #[schemars(range(min = 1, max = LOCKS_PER_REQUEST_MAX), extend("default" = SHOWN))]
     limit: Option<usize>,
-    /// Those of this session alone.
+    /// The session whose messages alone are shown.
     session: Option<String>,
     /// The dead letters in place of the messages.
     #[serde(default)]
     dead_letters: bool,
 }
 
-/// What is received.
+/// A request to receive messages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[schemars(rename = "ReceiveMessages")]

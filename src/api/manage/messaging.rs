@@ -28,8 +28,8 @@ use crate::wire::resource;
 /// Copies of a scheduled message that are looked at to count what is scheduled in a topic, on average.
 const COPIES_COUNTED: u64 = 10;
 
-/// What a path names: `/queues/{queue}`, or `/serviceBusTopics/{topic}`, with `/subscriptions/{name}` and `/rules/{rule}`
-/// behind it.
+/// The names in a path: `/queues/{queue}`, or `/serviceBusTopics/{topic}`, with `/subscriptions/{name}` and
+/// `/rules/{rule}` behind it.
 #[derive(Deserialize)]
 pub(crate) struct MessagingPath {
     queue: Option<String>,
@@ -54,7 +54,7 @@ impl MessagingPath {
     }
 }
 
-/// One of them by its name.
+/// An entity of Service Bus by its name.
 #[derive(Clone)]
 pub(in crate::api) enum Entity {
     Queue(TopicName),
@@ -63,7 +63,7 @@ pub(in crate::api) enum Entity {
     Rule(TopicName, SubscriptionName, RuleName),
 }
 
-/// One of them as it is.
+/// An entity of Service Bus that exists, as it is now.
 pub(in crate::api) enum Found {
     Queue(Queue),
     Topic(Arc<TopicEntry>),
@@ -190,8 +190,8 @@ pub(in crate::api) fn subscriptions(state: &ApiState, topic: &str) -> Result<Vec
     let name = TopicName::of_service_bus_resource(topic)?;
     let topic = state.broker.service_bus_topic(&name)?;
     let all = topic.message_subscriptions().cloned();
-    let all = all.map(|each| Found::Subscription((Arc::clone(&topic), each)));
-    Ok(all.collect())
+    let found = all.map(|each| Found::Subscription((Arc::clone(&topic), each)));
+    Ok(found.collect())
 }
 
 /// The rules of a subscription by name.
@@ -207,7 +207,7 @@ pub(in crate::api) fn rules(
     Ok(all.map(|rule| Found::Rule(of.clone(), rule)).collect())
 }
 
-/// As answers show them.
+/// Returns the entities as answers show them, with the counts of their messages.
 pub(in crate::api) async fn show(
     state: &ApiState,
     found: &[Found],

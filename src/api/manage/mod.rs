@@ -39,7 +39,7 @@ use crate::wire::resource::{self, Observed, SubscriptionContext};
 
 pub(crate) type ApiResult = Result<Response, ApiError>;
 
-/// What a path says about a topic: `/topics/{topic}`, in namespaces behind `/namespaces/{namespace}`.
+/// The part of a path that names a topic: `/topics/{topic}`, in namespaces behind `/namespaces/{namespace}`.
 #[derive(Deserialize)]
 pub(crate) struct TopicPath {
     namespace: Option<String>,
@@ -47,15 +47,16 @@ pub(crate) struct TopicPath {
 }
 
 impl TopicPath {
-    /// The name that it stands for, as far as it is `known`.
+    /// Returns the name of the topic. The topics that exist are in `known`.
     pub(crate) fn name(&self, known: &Registry) -> Result<TopicName, InvalidName> {
         match &self.namespace {
             None => {
                 let name = TopicName::parse(&self.topic)?;
                 // Topics of namespaces have paths of their own.
-                match known.topic(&name).is_some_and(|it| it.namespace.is_some()) {
-                    true => TopicName::custom(&self.topic),
-                    false => Ok(name),
+                if known.topic(&name).is_some_and(|it| it.namespace.is_some()) {
+                    TopicName::custom(&self.topic)
+                } else {
+                    Ok(name)
                 }
             }
             Some(namespace) => {
@@ -65,7 +66,7 @@ impl TopicPath {
     }
 }
 
-/// What a path says about an event subscription: that of its topic, and `/eventSubscriptions/{name}`.
+/// The part of a path that names an event subscription: that of its topic, and `/eventSubscriptions/{name}`.
 #[derive(Deserialize)]
 pub(crate) struct SubscriptionPath {
     namespace: Option<String>,
@@ -301,7 +302,7 @@ pub(crate) async fn delete_subscription(
 /// Options of a deletion (an extension).
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct DeletionOptions {
-    /// What becomes of pending deliveries.
+    /// The fate of pending deliveries.
     #[schemars(extend("enum" = ["discard", "deadLetter"], "default" = "discard"))]
     pending: Option<String>,
 }
@@ -352,8 +353,8 @@ pub(crate) async fn get_full_url(
         .broker
         .show_secrets(&by, SecretKind::Url, &topic, &name);
     let subscription = shown.await?;
-    let url = resource::render_full_url(&subscription.definition);
-    let url = url.ok_or_else(|| ManageError::NothingSent(subscription.name.clone()))?;
+    let url = resource::render_full_url(&subscription.definition)
+        .ok_or_else(|| ManageError::NothingSent(subscription.name.clone()))?;
     Ok(Json(url).into_response())
 }
 
@@ -396,11 +397,12 @@ pub(crate) async fn rotate_signing_secret(
     body: Bytes,
 ) -> ApiResult {
     let (topic, name) = path.names(&state.broker.registry())?;
-    let rotation = match body.is_empty() {
-        true => Value::Object(serde_json::Map::new()),
-        false => json(&body)?,
+    let wish = if body.is_empty() {
+        Value::Object(serde_json::Map::new())
+    } else {
+        json(&body)?
     };
-    let rotation = resource::parse_rotation(&rotation)?;
+    let rotation = resource::parse_rotation(&wish)?;
     let rotated = state
         .broker
         .rotate_signing_secret(&by, &topic, &name, rotation);
@@ -447,9 +449,10 @@ fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'
 
 /// The answer to a PUT that creates or replaces.
 fn created(is_new: bool) -> StatusCode {
-    match is_new {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
+    if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
     }
 }
 

@@ -149,7 +149,7 @@ pub(crate) struct UserPutBody {
     pub(crate) role: Role,
     #[serde(default)]
     pub(crate) disabled: bool,
-    /// Of a new user; whoever is there keeps theirs.
+    /// The password of a new user; users that exist keep theirs.
     #[schemars(length(max = PASSWORD_CHARACTERS_MAX))]
     password: Option<String>,
 }

@@ -33,7 +33,7 @@ pub(crate) struct ShownSetting {
     origin: &'static str,
     /// The file, the variable or the flag that sets it.
     set_by: Option<String>,
-    /// Whether a PUT can change it: not where a flag or a variable sets it, or where it takes a restart.
+    /// Is true where a PUT can change it: not where a flag or a variable sets it, or where a change takes a restart.
     can_be_changed: bool,
     /// Its environment variable.
     variable: String,
@@ -60,7 +60,7 @@ impl From<&Setting> for ShownSetting {
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "SettingRequest")]
 pub(crate) struct SettingBody {
-    /// As in an environment variable: a list has commas between its values.
+    /// The value as in an environment variable: a list has commas between its values.
     value: String,
 }
 

@@ -80,7 +80,7 @@ fn add(paths: &mut Map<String, Value>, area: &str, route: &Route, schemas: &mut 
     put(route.path.clone(), operation);
 }
 
-/// What the document says of a route.
+/// Returns the operation object that describes a route in the document.
 fn operation(area: &str, route: &Route, schemas: &mut Schemas) -> Value {
     let parameters = route.parameters.iter().flat_map(|each| match each {
         Parameters::Query(parameters) => parameters(schemas),

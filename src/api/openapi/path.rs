@@ -8,7 +8,7 @@ use crate::model::name::{
     ENTITY_NAME_CHARACTERS, NAME_CHARACTERS, RULE_NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS,
 };
 
-/// What may be done with locks.
+/// The actions on locks that paths name.
 const VERBS: [&str; 5] = ["complete", "abandon", "defer", "deadLetter", "renew"];
 
 /// The parameters of a path, in its order.
@@ -52,7 +52,7 @@ fn fitting(characters: &RangeInclusive<usize>, pattern: &str) -> Value {
     })
 }
 
-/// What a name in braces stands for behind the word `before`: its schema, an example, and a description.
+/// Returns the schema, an example and the description of the parameter `name` that follows the segment `before`.
 fn meaning(before: &str, name: &str, in_namespace: bool) -> (Value, Value, &'static str) {
     let text = || json!({ "type": "string" });
     let number = || json!({ "type": "integer" });
@@ -122,9 +122,10 @@ fn meaning(before: &str, name: &str, in_namespace: bool) -> (Value, Value, &'sta
         ("settings", "name") => (text(), json!("retention.hours"), "The name of a setting."),
         ("tokens", "name") => (text(), json!("deploy"), "The name of an API token."),
         (_, "name") => (
-            named(match in_namespace {
-                true => &NAME_CHARACTERS,
-                false => &SUBSCRIPTION_NAME_CHARACTERS,
+            named(if in_namespace {
+                &NAME_CHARACTERS
+            } else {
+                &SUBSCRIPTION_NAME_CHARACTERS
             }),
             json!("billing"),
             "The name of an event subscription.",

@@ -15,7 +15,7 @@ const PUBLISHED: &str = "#/components/schemas/";
 /// Where references of requests lead until all schemas are known.
 const REQUESTED: &str = "#/components/requests/";
 
-/// What the name of a request's schema ends with if answers have another one of that name.
+/// The suffix for the name of a request's schema if answers have a different schema of that name.
 const DEFINITION: &str = "Definition";
 
 /// The schemas that have been asked for, and those that they speak of.
@@ -31,8 +31,9 @@ impl Schemas {
                 .trim_start_matches('#')
                 .trim_end_matches('/')
                 .to_owned();
-            let settings = settings.with(|settings| settings.definitions_path = path.into());
-            settings.into_generator()
+            settings
+                .with(|settings| settings.definitions_path = path.into())
+                .into_generator()
         };
         let draft = SchemaSettings::draft2020_12;
         Self {
@@ -41,21 +42,21 @@ impl Schemas {
         }
     }
 
-    /// What a request has.
+    /// Returns the schema of a request body.
     pub(crate) fn request<T: JsonSchema>(&mut self) -> Value {
         let mut schema = self.requests.subschema_for::<T>().to_value();
         publish(&mut schema, false);
         schema
     }
 
-    /// What an answer has.
+    /// Returns the schema of a response body.
     pub(crate) fn answer<T: JsonSchema>(&mut self) -> Value {
         let mut schema = self.answers.subschema_for::<T>().to_value();
         publish(&mut schema, true);
         schema
     }
 
-    /// What a PATCH has: nothing is needed, and `null` restores the default.
+    /// Returns the schema of the body of a PATCH: no property is required, and `null` restores the default.
     pub(crate) fn update<T: JsonSchema>(&mut self) -> Value {
         let mut schema = T::json_schema(&mut self.requests).to_value();
         loosen(&mut schema);
@@ -63,7 +64,7 @@ impl Schemas {
         schema
     }
 
-    /// The parameters of a query, which are the properties of `T`.
+    /// Returns the parameters of a query, which are the properties of `T`.
     pub(crate) fn parameters<T: JsonSchema>(&mut self) -> Vec<Value> {
         let mut schema = T::json_schema(&mut self.requests).to_value();
         publish(&mut schema, false);
@@ -218,8 +219,7 @@ fn publish(schema: &mut Value, is_answer: bool) {
 /// null, unless Azure always answers them.
 fn left_out_in_answers(object: &Map<String, Value>) -> Vec<Value> {
     let properties = object.get("properties").and_then(Value::as_object);
-    let properties = properties.into_iter().flatten();
-    let optional = properties.filter(|(_, property)| {
+    let optional = properties.into_iter().flatten().filter(|(_, property)| {
         let is_unset = property.get("default").is_some() || may_be_null(property);
         is_unset && property["x-answered"] != true
     });
@@ -241,8 +241,10 @@ fn read_as_empty(object: &Map<String, Value>) -> Vec<Value> {
         property["type"] == "object" && needs == 0 && property.get("x-expected").is_none()
     };
     let properties = object.get("properties").and_then(Value::as_object);
-    let properties = properties.into_iter().flatten();
-    let optional = properties.filter(|(_, property)| is_optional(property));
+    let optional = properties
+        .into_iter()
+        .flatten()
+        .filter(|(_, property)| is_optional(property));
     optional.map(|(name, _)| json!(name)).collect()
 }
 

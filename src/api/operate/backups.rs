@@ -50,9 +50,10 @@ pub(crate) async fn start(
     by: Caller,
     body: Bytes,
 ) -> Result<(StatusCode, Json<BackupStatus>), ApiError> {
-    let wish = match body.is_empty() {
-        true => NewBackup::default(),
-        false => read(&body)?,
+    let wish = if body.is_empty() {
+        NewBackup::default()
+    } else {
+        read(&body)?
     };
     let place = wish
         .directory

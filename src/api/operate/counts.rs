@@ -34,9 +34,10 @@ pub(crate) async fn list_counts(
 ) -> Result<Json<List<Counts>>, ApiError> {
     let mut rows = Vec::new();
     for account in state.broker.accounts().await? {
-        let verified = match filter.verify {
-            true => Some(state.broker.verify(account.id).await?),
-            false => None,
+        let verified = if filter.verify {
+            Some(state.broker.verify(account.id).await?)
+        } else {
+            None
         };
         rows.push(Counts::new(&account, verified));
     }
@@ -67,7 +68,7 @@ pub(crate) struct Traffic {
     value: Vec<Slot>,
 }
 
-/// What happened in a slot.
+/// The traffic of one slot of time.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "TrafficSlot")]
@@ -164,10 +165,10 @@ fn traffic_of(state: &ApiState, filter: &TrafficFilter) -> Result<TrafficOf, Api
         .subscriptions
         .values()
         .find(|each| each.name.as_str().eq_ignore_ascii_case(name));
-    let found = found.ok_or_else(|| {
+    let subscription = found.ok_or_else(|| {
         ApiError::not_found(format!("There is no event subscription {topic}/{name}."))
     })?;
-    Ok(TrafficOf::Subscription(found.id))
+    Ok(TrafficOf::Subscription(subscription.id))
 }
 
 impl From<&TrafficSlot> for Slot {

@@ -82,20 +82,20 @@ pub(crate) struct Count {
 pub(crate) async fn count(
     State(state): State<ApiState>,
     principal: Principal,
-    Parameters(filter): Parameters<DeadLetterParameters>,
+    Parameters(asked): Parameters<DeadLetterParameters>,
 ) -> Result<Json<Count>, ApiError> {
-    let filter = filter.filter(&state, &principal)?;
+    let filter = asked.filter(&state, &principal)?;
     let count = state.views.count_dead_letters(filter).await?;
     Ok(Json(Count { count }))
 }
 
-/// What was removed.
+/// The result of a purge.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub(crate) struct Purged {
     removed: usize,
-    /// Held by receivers, and left.
+    /// The number of dead letters that receivers have locked, and that were kept.
     locked: usize,
     next_before: Option<i64>,
 }

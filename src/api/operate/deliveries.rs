@@ -14,14 +14,14 @@ use crate::model::audit::Caller;
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 
-/// What became of a delivery that was to be attempted now.
+/// The result for a delivery that was to be attempted now.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub(crate) struct Tried {
     delivery_id: i64,
     due: bool,
-    /// What holds it although it is due, such as Paused or OnProbation.
+    /// The state that holds it back although it is due, such as Paused or OnProbation.
     held: Option<ShownHold>,
 }
 

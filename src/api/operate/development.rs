@@ -1,4 +1,4 @@
-//! What is different in `everpost dev`: who is answered, and what integration tests can ask for.
+//! The differences of `everpost dev`: only this machine is answered, and integration tests have requests of their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ const WAIT_SECONDS: u32 = 10;
 const WAIT_SECONDS_MAX: u32 = 600;
 const ADVANCE_SECONDS_MAX: u32 = 366 * 86_400;
 
-/// What connects these requests with the program that starts and stops the appliance.
+/// The signals between these requests and the program that starts and stops the appliance.
 #[derive(Clone, Debug, Default)]
 pub struct DevMode {
     /// Told when the appliance is to be replaced by a new one.
@@ -50,16 +50,16 @@ pub(in crate::api) fn check_is_local(request: &Request) -> Result<(), ApiError> 
     let mut origins = texts(header::ORIGIN).filter(|it| *it != "null" || !is_page);
     let in_uri = request.uri().authority().map(Authority::as_str);
     let mut hosts = texts(header::HOST).chain(in_uri);
-    match hosts.all(|host| is_local(&format!("http://{host}"))) && origins.all(is_local) {
-        true => Ok(()),
-        false => Err(ApiError::forbidden(
-            "everpost dev answers this machine alone: use localhost or 127.0.0.1 in the URL, and no page of another host.",
-        )),
+    if hosts.all(|host| is_local(&format!("http://{host}"))) && origins.all(is_local) {
+        return Ok(());
     }
+    Err(ApiError::forbidden(
+        "everpost dev answers this machine alone: use localhost or 127.0.0.1 in the URL, and no page of another host.",
+    ))
 }
 
-/// Whether a URL of the web names this machine. A name without a dot may be another machine's, and what browsers write
-/// for an extension is none at all.
+/// Reports whether `url` is an HTTP or HTTPS URL of this machine. A name without a dot may be that of another machine,
+/// and the origin that browsers send for an extension is no such URL.
 fn is_local(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| {
         let is_web = matches!(url.scheme(), "http" | "https");

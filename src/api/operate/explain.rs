@@ -61,8 +61,8 @@ pub(crate) async fn explain_stored(
     State(state): State<ApiState>,
     Path(key): Path<i64>,
 ) -> Result<Json<ResourceList<ShownExplanation>>, ApiError> {
-    let event = state.views.event(EventKey(key)).await?;
-    let event = event.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
+    let found = state.views.event(EventKey(key)).await?;
+    let event = found.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
     let registry = state.broker.registry();
     let entry = registry.topic_by_id(event.topic_id).ok_or_else(|| {
         ApiError::not_found(format!(
@@ -76,10 +76,10 @@ pub(crate) async fn explain_stored(
 /// `POST /topics/{topic}/tryFilter` (an extension)
 pub(crate) async fn try_filter(
     State(state): State<ApiState>,
-    Path(topic): Path<TopicPath>,
+    Path(path): Path<TopicPath>,
     body: Bytes,
 ) -> Result<Json<ShownTrial>, ApiError> {
-    let topic = topic.name(&state.broker.registry())?;
+    let topic = path.name(&state.broker.registry())?;
     let entry = state.broker.topic(&topic)?;
     let request = filter_trial::parse(&entry, &body)?;
     let tried = state.broker.try_filter(&entry, &request, TRIAL_DEADLINE);
@@ -130,9 +130,9 @@ async fn stored(
     entry: &TopicEntry,
     key: EventKey,
 ) -> Result<Option<AskedEvent>, ApiError> {
-    let event = state.views.event(key).await?;
-    let event = event.filter(|event| event.topic_id == entry.topic.id);
-    Ok(event.map(AskedEvent::of))
+    let found = state.views.event(key).await?;
+    let of_topic = found.filter(|event| event.topic_id == entry.topic.id);
+    Ok(of_topic.map(AskedEvent::of))
 }
 
 fn no_such_event(entry: &TopicEntry, problem: &str) -> ApiError {

@@ -14,11 +14,11 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether events can be taken.
+/// The readiness of the appliance to take events.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Readiness {
     ready: bool,
-    /// The reasons if they cannot; else empty.
+    /// The reasons why it cannot take events; else empty.
     reasons: Vec<String>,
 }
 
@@ -33,12 +33,11 @@ pub(crate) struct EmulatorHealth {
 /// `GET /health`: the same as `/readyz`, in the emulator's words.
 pub(crate) async fn emulator_health(State(state): State<ApiState>) -> Response {
     let reasons = unready(&state).await;
-    let (code, status, message) = match reasons.is_empty() {
-        true => (StatusCode::OK, "healthy", "Service is healthy.".to_owned()),
-        false => {
-            let message = format!("Service is unhealthy: {}.", reasons.join("; "));
-            (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", message)
-        }
+    let (code, status, message) = if reasons.is_empty() {
+        (StatusCode::OK, "healthy", "Service is healthy.".to_owned())
+    } else {
+        let message = format!("Service is unhealthy: {}.", reasons.join("; "));
+        (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", message)
     };
     (code, Json(EmulatorHealth { status, message })).into_response()
 }

@@ -15,7 +15,7 @@ use crate::model::name::{SubscriptionName, TopicName};
 use crate::wire::dead_letter_import;
 use crate::wire::query::ImportParameters;
 
-/// What was imported.
+/// The result of an import.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct Imported {

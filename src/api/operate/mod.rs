@@ -1,4 +1,4 @@
-//! What operators look at and do: events, dead letters, replay jobs, backups, health.
+//! The requests of operators: events, dead letters, replay jobs, backups, health.
 
 pub(crate) mod audit;
 pub(crate) mod backups;

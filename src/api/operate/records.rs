@@ -29,8 +29,8 @@ pub(crate) async fn get_event(
     memory: AnswerMemory,
 ) -> Result<Json<EventBody>, ApiError> {
     memory.reserve(EVENT_BYTES_MAX).await?;
-    let event = state.views.event(EventKey(key)).await?;
-    let event = event.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
+    let found = state.views.event(EventKey(key)).await?;
+    let event = found.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
     Ok(Json(event_body(&state, &event)))
 }
 
@@ -42,8 +42,8 @@ pub(crate) async fn get_dead_letter(
 ) -> Result<Json<DeadLetterBody>, ApiError> {
     let missing = || ApiError::not_found(format!("There is no dead letter {id}."));
     memory.reserve(EVENT_BYTES_MAX).await?;
-    let detail = state.views.delivery(DeliveryId(id)).await?;
-    let detail = detail
+    let delivery = state.views.delivery(DeliveryId(id)).await?;
+    let detail = delivery
         .filter(|found| was_dead(found.row.state))
         .ok_or_else(missing)?;
     let event = state
@@ -58,7 +58,7 @@ pub(crate) async fn get_dead_letter(
     }))
 }
 
-/// What Azure would have written to storage.
+/// Returns the record of a dead letter that Azure would have written to storage.
 fn record(registry: &Registry, row: &DeliveryRow, event: &EventDetail) -> Option<Box<RawValue>> {
     let bytes = row.record(&event.stored, registry)?;
     RawValue::from_string(String::from_utf8(bytes).ok()?).ok()
@@ -92,7 +92,7 @@ pub(crate) struct DeadLetterBody {
     #[serde(flatten)]
     delivery: ShownDelivery,
     event: StoredEventBody,
-    /// What Azure would have written to storage.
+    /// The record that Azure would have written to storage.
     #[schemars(with = "Value")]
     record: Option<Box<RawValue>>,
 }
@@ -136,7 +136,7 @@ pub(crate) struct ShownRow {
 pub(crate) struct ShownDelivery {
     #[serde(flatten)]
     row: ShownRow,
-    /// What holds it although it is due, such as Paused or OnProbation.
+    /// The state that holds it back although it is due, such as Paused or OnProbation.
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<Option<ShownHold>>,
     /// When it expires, if that is before its next attempt.
@@ -148,7 +148,7 @@ pub(crate) struct ShownDelivery {
     resubmissions: Vec<Resubmission>,
 }
 
-/// What holds a delivery back that would be due otherwise.
+/// The state that holds back a delivery that would be due otherwise.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct ShownHold {
@@ -166,7 +166,7 @@ struct Attempt {
     outcome: Outcome,
     http_status_code: Option<u16>,
     error: Option<String>,
-    /// What the request lacked, such as a header whose value could not be sent.
+    /// The part that the request lacked, such as a header whose value could not be sent.
     warning: Option<String>,
     remote_address: Option<String>,
     /// Names and values; empty if the response was large and a later attempt, or another event of the request, has one.
@@ -174,7 +174,7 @@ struct Attempt {
     response_headers: Vec<(String, String)>,
     /// Its first 16 KiB, or 1 KiB where headers are not kept.
     response_body: String,
-    /// Of an answer after the deadline.
+    /// The status code of an answer that came after the deadline.
     late_http_status_code: Option<u16>,
     late_after_ms: Option<u64>,
 }

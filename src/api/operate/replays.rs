@@ -66,8 +66,8 @@ pub(crate) async fn show(
     State(state): State<ApiState>,
     Path(id): Path<i64>,
 ) -> Result<Json<ShownReplay>, ApiError> {
-    let job = state.views.replay_job(ReplayJobId(id)).await?;
-    let job = job.ok_or_else(|| ApiError::not_found(format!("There is no replay job {id}.")))?;
+    let found = state.views.replay_job(ReplayJobId(id)).await?;
+    let job = found.ok_or_else(|| ApiError::not_found(format!("There is no replay job {id}.")))?;
     let mut shown = shown(&state, &job);
     let fates = state.views.replay_results(&job).await?;
     shown.fates = Some(fates.map(|fates| ReplayFates {

@@ -62,7 +62,7 @@ pub(crate) struct SelectionBody {
     target: Option<Value>,
 }
 
-/// What a dead letter has become.
+/// The delivery and the event that a dead letter was resubmitted as.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Resubmitted")]
@@ -82,7 +82,7 @@ pub(crate) struct RejectedResubmission {
     error: ErrorDetail,
 }
 
-/// What came of each.
+/// The outcome for one dead letter of a request.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -98,9 +98,10 @@ pub(crate) async fn one(
     Path(id): Path<i64>,
     body: Bytes,
 ) -> Result<Json<ShownResubmitted>, ApiError> {
-    let body: OneBody = match body.is_empty() {
-        true => OneBody::default(),
-        false => parse(&body)?,
+    let body: OneBody = if body.is_empty() {
+        OneBody::default()
+    } else {
+        parse(&body)?
     };
     let request = ResubmitRequest {
         deliveries: vec![DeliveryId(id)],

@@ -6,13 +6,13 @@ use axum::extract::Request;
 use axum::http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 
-/// What the paths to custom topics end with.
+/// The suffix of the paths to custom topics.
 const EVENTS: &str = "/api/events";
 
-/// Stands in front of the former where the path names no topic, as Azure has it.
+/// The prefix of [`EVENTS`] where the path names no topic, as in Azure.
 const AZURE: &str = "/eventGrid";
 
-/// What those to namespace topics end with.
+/// The suffix of the paths to namespace topics.
 const PUBLISH: &str = ":publish";
 
 /// A topic, as far as the path of a publish request tells it.

@@ -79,9 +79,10 @@ fn find_topic(
     };
     match address {
         Address::Topic(topic) => {
-            let known = TopicName::parse(topic).ok();
-            let known = known.and_then(|name| registry.topic(&name).cloned());
-            let known = known.filter(|topic| topic.namespace.is_none());
+            let name = TopicName::parse(topic).ok();
+            let known = name
+                .and_then(|name| registry.topic(&name).cloned())
+                .filter(|topic| topic.namespace.is_none());
             Ok(known.ok_or_else(|| no_such_topic(topic)))
         }
         Address::Host => {
@@ -114,11 +115,11 @@ async fn take_in(
 ) -> Result<(), ApiError> {
     let started_at = state.broker.clock().now();
     let (mut span, context) = state.broker.publish_span(request.headers());
-    let trace = (span.as_deref_mut(), context);
-    let result = accept(state, topic, request, versions, started_at, trace).await;
+    let traced = span.as_deref_mut();
+    let result = accept(state, topic, request, versions, started_at, traced, context).await;
     if let Some(span) = span {
-        let result = result.as_deref().map_err(|error| error.code);
-        state.broker.end_publish_span(&span, topic, result);
+        let outcome = result.as_deref().map_err(|error| error.code);
+        state.broker.end_publish_span(&span, topic, outcome);
     }
     match result {
         Ok(events) => {
@@ -139,7 +140,8 @@ async fn accept(
     request: Request<Body>,
     versions: &[&str],
     now: Timestamp,
-    (span, context): (Option<&mut PublishSpan>, Option<TraceContext>),
+    span: Option<&mut PublishSpan>,
+    context: Option<TraceContext>,
 ) -> Result<Vec<EventKey>, ApiError> {
     authorize(state, topic, &request)?;
     let bytes_max = state.options.publish_bytes_max;
@@ -295,9 +297,9 @@ fn rejection(
     error: &ApiError,
     now: Timestamp,
 ) -> Rejection {
-    let content_type = headers.get(header::CONTENT_TYPE);
-    let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
-    let content_type = content_type.map(|text| Rejection::text_of(&text));
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .map(|value| Rejection::text_of(&String::from_utf8_lossy(value.as_bytes())));
     Rejection {
         topic: topic.topic.id,
         received_at: now,
@@ -323,13 +325,13 @@ pub(crate) fn check_version(uri: &Uri, versions: &[&str]) -> Result<(), ApiError
 /// Partner namespaces route by this header; elsewhere the events would go where their publisher does not
 /// expect them.
 fn check_channel(headers: &HeaderMap) -> Result<(), ApiError> {
-    match headers.contains_key(CHANNEL_NAME) {
-        true => Err(ApiError::bad_request(
+    if headers.contains_key(CHANNEL_NAME) {
+        return Err(ApiError::bad_request(
             "The header aeg-channel-name names a channel of a partner namespace, which there are not here; \
              publish to a topic and leave it out.",
-        )),
-        false => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 fn check_address<B>(topic: &TopicEntry, request: &Request<B>) -> Result<(), ApiError> {
@@ -396,16 +398,17 @@ pub(crate) fn host_of<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a st
     host.or_else(|| Some(uri.authority()?.as_str()))
 }
 
-/// What a request may take of the memory: what it announces, but never more than is read of it.
+/// Returns the bytes of memory that a request may take: the length that it announces, at most `bytes_max`.
 fn bytes_needed(headers: &HeaderMap, bytes_max: usize) -> usize {
-    let announced = headers.get(header::CONTENT_LENGTH);
-    let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
+    let announced = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
     announced.map_or(bytes_max, |length: u64| {
         usize::try_from(length).map_or(bytes_max, |length| length.min(bytes_max))
     })
 }
 
-/// What was read of a body.
+/// The part of a body that was read.
 pub(crate) struct ReadBody {
     pub(crate) bytes: Bytes,
     /// Bytes that were read past the limit, and forgotten.

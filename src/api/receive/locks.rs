@@ -1,5 +1,4 @@
-//! What Service Bus' REST API lacks: many dead letters locked, settled or deferred
-//! with one request.
+//! The requests that Service Bus' REST API lacks: they lock, settle or defer many dead letters at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +42,7 @@ pub(crate) struct ReceiveBody {
     subscription: String,
     #[schemars(range(min = 1, max = LOCKS_PER_REQUEST_MAX), extend("default" = 1))]
     count: Option<usize>,
-    /// Of those that were deferred: these and no others.
+    /// The sequence numbers of deferred dead letters, if only these are wanted.
     #[schemars(with = "Option<Vec<i64>>", length(min = 1, max = LOCKS_PER_REQUEST_MAX))]
     sequence_numbers: Option<AtMost<i64, LOCKS_PER_REQUEST_MAX>>,
     #[schemars(range(min = *LOCK_SECONDS.start(), max = *LOCK_SECONDS.end()))]
@@ -122,10 +121,12 @@ impl ShownLocked {
     fn new(locked: &Locked, event: Option<Box<RawValue>>) -> Self {
         let dead = locked.dead_letter.as_ref();
         let own = dead.map(|dead| &dead.details);
-        let reason = own.and_then(|details| details.reason.as_deref());
-        let description = own.and_then(|details| details.description.as_deref());
-        let reason = reason.or(dead.map(|dead| dead.reason.name()));
-        let description = description.or(dead.map(|dead| dead.reason.description()));
+        let reason = own
+            .and_then(|details| details.reason.as_deref())
+            .or(dead.map(|dead| dead.reason.name()));
+        let description = own
+            .and_then(|details| details.description.as_deref())
+            .or(dead.map(|dead| dead.reason.description()));
         Self {
             lock_token: locked.token.to_string(),
             locked_until: locked.until,
@@ -277,12 +278,12 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
 }
 
 fn check_count(what: &str, count: usize) -> Result<(), ApiError> {
-    match (1..=LOCKS_PER_REQUEST_MAX).contains(&count) {
-        true => Ok(()),
-        false => Err(ApiError::bad_request(format!(
-            "The number of {what} must be 1 to {LOCKS_PER_REQUEST_MAX}, not {count}."
-        ))),
+    if (1..=LOCKS_PER_REQUEST_MAX).contains(&count) {
+        return Ok(());
     }
+    Err(ApiError::bad_request(format!(
+        "The number of {what} must be 1 to {LOCKS_PER_REQUEST_MAX}, not {count}."
+    )))
 }
 
 fn lock_duration(asked: Option<u64>) -> Result<Duration, ApiError> {

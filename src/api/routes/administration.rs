@@ -9,7 +9,7 @@ use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::wire::service_bus::atom::Place;
 use crate::wire::service_bus::description::Kind;
 
-/// What requests and answers are.
+/// The media type of requests and answers.
 pub(super) const ATOM: &str = "application/atom+xml";
 
 pub(crate) fn area() -> Area {

@@ -38,11 +38,11 @@ pub(crate) struct CloudEvent {
     specversion: String,
     /// Unique for its source.
     id: String,
-    /// What the event comes from, as a URI.
+    /// The origin of the event, as a URI.
     source: String,
     /// The kind of event, such as `Order.Created`.
     r#type: String,
-    /// What in the source it is about.
+    /// The subject of the event within its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     subject: Option<String>,
     /// When it happened.
@@ -54,7 +54,7 @@ pub(crate) struct CloudEvent {
     /// The URI of the schema of `data`.
     #[serde(skip_serializing_if = "Option::is_none")]
     dataschema: Option<String>,
-    /// What the event carries.
+    /// The payload of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Value>,
     /// Binary data, in the place of `data`.
@@ -62,7 +62,7 @@ pub(crate) struct CloudEvent {
     data_base64: Option<String>,
 }
 
-/// What a topic takes is its `inputSchema`.
+/// The events of a publish request. The `inputSchema` of the topic says in which form it takes them.
 #[derive(JsonSchema)]
 #[schemars(untagged, inline)]
 pub(crate) enum Published {

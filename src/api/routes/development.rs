@@ -1,4 +1,4 @@
-//! What `everpost dev` offers to tests.
+//! The routes that `everpost dev` offers to tests.
 
 use serde_json::json;
 

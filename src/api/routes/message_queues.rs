@@ -10,7 +10,7 @@ use crate::api::routes::route::{ADMIN, Area, OPERATOR, Route, VIEWER, delete, ge
 use crate::wire::resource::bodies::{QueueRequest, ResourceList, ShownQueue};
 use crate::wire::service_bus::shown::ShownMessage;
 
-/// That of the messages of what stands at this path.
+/// Returns the route that shows the messages of the entity at the path `of`.
 pub(super) fn peek(of: &str, id: &'static str) -> Route {
     get(format!("{of}/messages"), OPERATOR, messages::peek)
         .doc(id, "Show messages, or dead letters, without taking any")
@@ -19,7 +19,7 @@ pub(super) fn peek(of: &str, id: &'static str) -> Route {
         .answers::<List<ShownMessage>>(200, "The messages.")
 }
 
-/// That which takes them.
+/// Returns the route that takes messages from the entity at the path `of`.
 pub(super) fn receive(of: &str, id: &'static str) -> Route {
     post(format!("{of}/receive"), OPERATOR, messages::receive)
         .doc(id, "Take messages, or dead letters, for good")

@@ -55,13 +55,14 @@ fn routes(bytes_max: usize) -> Vec<Route> {
             .says("Answers preflight requests; needs no credentials.")
             .answers_nothing(200, "The methods are in `Allow`.")
             .with_headers(&[("Allow", "The methods.")]);
-        let summary = match path.contains("{topic}") {
-            true => "Publish events to a topic",
-            false => "Publish events to the topic of a host or key",
+        let summary = if path.contains("{topic}") {
+            "Publish events to a topic"
+        } else {
+            "Publish events to the topic of a host or key"
         };
-        let publishes = before_others(Method::POST, path, Access::Key);
-        let publishes = publishes.doc(id, summary);
-        let publishes = publishes.rejects(404, "There is no such topic.");
+        let publishes = before_others(Method::POST, path, Access::Key)
+            .doc(id, summary)
+            .rejects(404, "There is no such topic.");
         [to_topic(publishes, which, bytes_max), answers]
     });
     let of_namespaces = [

@@ -187,7 +187,7 @@ impl Route {
         }
     }
 
-    /// What answers all other methods, unless it is what does so everywhere.
+    /// Sets the handler of all other methods, in place of the one that all routes share.
     pub(crate) fn otherwise<T: 'static>(self, handler: impl Handler<T, ApiState>) -> Self {
         Self {
             handler: self.handler.map(|it| it.fallback(handler)),
@@ -195,7 +195,7 @@ impl Route {
         }
     }
 
-    /// The same with bodies of another length.
+    /// Sets the largest length of bodies, in bytes, in place of the default.
     pub(crate) fn bytes_max(self, bytes_max: usize) -> Self {
         Self {
             bytes_max: Some(bytes_max),
@@ -203,14 +203,14 @@ impl Route {
         }
     }
 
-    /// Parameters in the query, which `T` reads.
+    /// Adds parameters in the query, which `T` reads.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
         self.parameters
             .push(Parameters::Query(Schemas::parameters::<T>));
         self
     }
 
-    /// A header that may be left out.
+    /// Adds a header that may be left out.
     pub(crate) fn header(mut self, name: &str, kind: &str, description: impl Into<String>) -> Self {
         self.parameters.push(Parameters::Header(json!({
             "in": "header",
@@ -221,12 +221,12 @@ impl Route {
         self
     }
 
-    /// A body of JSON with an example that works.
+    /// Adds a body of JSON with an example that works.
     pub(crate) fn takes<T: JsonSchema>(self, example: Value) -> Self {
         self.takes_as::<T>(JSON, example)
     }
 
-    /// The same, where the body may be left out.
+    /// Adds a body of JSON that may be left out, with an example that works.
     pub(crate) fn may_take<T: JsonSchema>(self, example: Value) -> Self {
         Self {
             is_body_optional: true,
@@ -234,7 +234,7 @@ impl Route {
         }
     }
 
-    /// A body of that content type; one route may take several.
+    /// Adds a body of that content type; one route may take several.
     pub(crate) fn takes_as<T: JsonSchema>(
         self,
         content_type: &'static str,
@@ -321,7 +321,7 @@ impl Route {
         self.answer(status, description, Some(error))
     }
 
-    /// What its errors look like. Clients of Service Bus read them in XML.
+    /// Returns the content type and the schema of its errors, which clients of Service Bus read in XML.
     pub(crate) fn error(&self) -> (&'static str, SchemaOf) {
         match self.access {
             Access::Queue | Access::Manage => {
@@ -331,7 +331,7 @@ impl Route {
         }
     }
 
-    /// Whether the table alone knows it, and the router does not.
+    /// Reports whether only the table knows the route, and not the router.
     #[cfg(test)]
     pub(crate) fn is_before_others(&self) -> bool {
         self.handler.is_none()

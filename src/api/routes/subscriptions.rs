@@ -167,7 +167,7 @@ fn command<T: 'static>(
     post(format!("{one}/{verb}"), access, handler)
 }
 
-/// What changes an event subscription and answers with it.
+/// Returns the routes of commands that change an event subscription and answer with it.
 fn commands(one: &str, word: &str) -> [Route; 3] {
     let id = |verb: &str| format!("{verb}{word}EventSubscription");
     [

@@ -12,7 +12,7 @@ use crate::wire::resource::bodies::{
     RegenerateKey, ResourceList, ShownKeys, ShownTopic, TopicRequest,
 };
 
-/// What PATCH does.
+/// The description of every PATCH.
 pub(crate) const UPDATES: &str = "A property that is given replaces its whole old value, `null` restores its \
     default, the others stay.";
 

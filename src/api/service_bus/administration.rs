@@ -40,7 +40,7 @@ use crate::wire::service_bus::xml::Element;
 /// Entries of one page, unless fewer are asked for.
 pub(in crate::api) const TOP_MAX: usize = 100;
 
-/// What sizes of queues and topics are multiples of, in Azure.
+/// The number of megabytes of which the sizes of queues and topics are multiples in Azure.
 const MEGABYTES_STEP: u64 = 1_024;
 
 /// Returns the header with the token for the entity that a property names.
@@ -78,7 +78,7 @@ pub(in crate::api) async fn intercept(
     let answer = match (by.map_err(denied), missing) {
         // It may have been made since then, and is not shown to those without the right to manage.
         (Ok(_), Some(path)) => check_sub_queue(request.uri()).and_then(|()| Err(not_there(path))),
-        (Ok(by), None) => Box::pin(answer(&state, by, request)).await,
+        (Ok((authority, by)), None) => Box::pin(answer(&state, authority, by, request)).await,
         (Err(error_response), _) => Err(error_response),
     };
     answer.unwrap_or_else(ErrorResponse::into_response)
@@ -117,8 +117,10 @@ pub(super) fn is_administration(request: &Request) -> bool {
     if is_connection_test(request) {
         return true;
     }
-    let signed = request.headers().get(header::AUTHORIZATION);
-    let signed = signed.and_then(|value| value.to_str().ok());
+    let signed = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
     version(request.uri()).is_some()
         || signed.is_some_and(|value| value.starts_with("SharedAccessSignature "))
         || Place::parse(request.uri().path()).is_some_and(|place| place.is_reserved())
@@ -209,7 +211,8 @@ fn numbered(denied: Denied) -> ErrorResponse {
 
 async fn answer(
     state: &ApiState,
-    (authority, by): (Authority, Caller),
+    authority: Authority,
+    by: Caller,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let (parts, body) = request.into_parts();
@@ -327,17 +330,20 @@ impl Call<'_> {
             let name = RuleName::parse(&name)?;
             Ok::<_, ApiError>(resource::parse_rule(name, &rule)?)
         });
-        let first = first.unwrap_or_else(|| Ok(Rule::default_rule()));
-        let first = first.map_err(in_xml)?;
+        let first = first
+            .unwrap_or_else(|| Ok(Rule::default_rule()))
+            .map_err(in_xml)?;
         let document = read(kind, &description);
         if kind.has_access_rules() {
             self.check_version(&description)?;
             self.check_size(&entity, &document)?;
         }
         self.check_forwarding(&entity, &document)?;
-        let access = access_rules(&description).filter(|_| kind.has_access_rules());
-        let access = access.map(|rules| self.read_access_rules(rules));
-        let access = access.transpose().map_err(in_xml)?;
+        let access = access_rules(&description)
+            .filter(|_| kind.has_access_rules())
+            .map(|rules| self.read_access_rules(rules))
+            .transpose()
+            .map_err(in_xml)?;
         let defined = entity.define(self.state, &self.by, &document, first, put);
         let mut found = defined.await.map_err(in_xml)?;
         if let (Some(rules), Entity::Queue(name) | Entity::Topic(name)) = (access, &entity) {
@@ -391,9 +397,10 @@ impl Call<'_> {
         for EntityReference { property, to } in receiving.references() {
             let name = reference_header(property);
             let path = to.as_str();
-            let token = self.request.headers().get(name);
-            let token = token.and_then(|token| token.to_str().ok());
-            let token = token.and_then(|token| token.strip_prefix("SharedAccessSignature "));
+            let value = self.request.headers().get(name);
+            let token = value
+                .and_then(|value| value.to_str().ok())
+                .and_then(|text| text.strip_prefix("SharedAccessSignature "));
             let missing = || {
                 let detail = format!("To forward to /{path}, the request needs the header {name}.");
                 Denied::Other(ErrorResponse::unauthorized(detail))
@@ -435,16 +442,14 @@ impl Call<'_> {
             }
             Some(Found::Subscription(_) | Found::Rule(..)) | None => None,
         };
-        match asked.is_multiple_of(MEGABYTES_STEP) || now == Some(asked) {
-            true => Ok(()),
-            false => {
-                let detail = format!(
-                    "The specified value {asked} is invalid. The property 'MaxSizeInMegabytes' must be one of the \
-                     following values: 1024;2048;3072;4096;5120, or another multiple of {MEGABYTES_STEP}."
-                );
-                Err(ErrorResponse::bad_request(detail).numbered(40_000))
-            }
+        if asked.is_multiple_of(MEGABYTES_STEP) || now == Some(asked) {
+            return Ok(());
         }
+        let detail = format!(
+            "The specified value {asked} is invalid. The property 'MaxSizeInMegabytes' must be one of the \
+             following values: 1024;2048;3072;4096;5120, or another multiple of {MEGABYTES_STEP}."
+        );
+        Err(ErrorResponse::bad_request(detail).numbered(40_000))
     }
 
     fn subject<'a>(&self, found: &Found, shown: &'a Value) -> Subject<'a> {
@@ -520,7 +525,7 @@ impl Call<'_> {
         Some(Found::Rule(of, rule))
     }
 
-    /// What a description of that kind describes here.
+    /// Returns the entity that a description of that kind describes at this place.
     fn entity(&self, kind: Kind) -> Result<Entity, ApiError> {
         let named = match (&self.place, kind) {
             (Place::Entity(name), Kind::Queue) => {
@@ -546,8 +551,8 @@ impl Call<'_> {
     }
 
     async fn entry(&self, status: StatusCode, found: Found) -> Result<Response, ErrorResponse> {
-        let shown = self.show(std::slice::from_ref(&found)).await?;
-        let shown = shown.into_iter().next().unwrap_or_default();
+        let all = self.show(std::slice::from_ref(&found)).await?;
+        let shown = all.into_iter().next().unwrap_or_default();
         let entry = self.source().entry(&self.subject(&found, &shown));
         let kind = (header::CONTENT_TYPE, ATOM_XML);
         Ok((status, [kind], entry.to_string()).into_response())
@@ -637,7 +642,7 @@ impl Page {
         })
     }
 
-    /// That of the page from `skip` on.
+    /// Returns the query of the page that begins at `skip`.
     fn query(&self, skip: usize) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query

@@ -12,7 +12,7 @@ use crate::model::lease::LockError;
 use crate::model::limits::RETRY_AFTER_BUSY_S;
 use crate::wire::service_bus::error_body;
 
-/// What is answered instead.
+/// A rejection: the status and the detail that the client reads.
 pub(super) struct ErrorResponse {
     pub(super) status: StatusCode,
     pub(super) detail: String,
@@ -36,7 +36,7 @@ impl ErrorResponse {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// In the administration API, where a finer number stands in front (rule S9).
+    /// Returns the rejection for the administration API, where a finer number stands in front (rule S9).
     pub(super) fn of_administration(error: ApiError) -> Self {
         // Clients take any conflict for an entity that exists, but for one with another number.
         let (status, number) = match error.detail {
@@ -48,7 +48,7 @@ impl ErrorResponse {
         Self::new(status, error.explanation).numbered(number)
     }
 
-    /// The same with that number, as a sentence.
+    /// Returns the rejection with Azure's sub code in front of the detail, which ends with a full stop.
     pub(super) fn numbered(self, number: u32) -> Self {
         let stop = if self.detail.ends_with('.') { "" } else { "." };
         let detail = format!("SubCode={number}. {}{stop}", self.detail);
