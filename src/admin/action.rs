@@ -156,7 +156,7 @@ impl Question {
         back: String,
     ) -> Response {
         draw(&Confirm {
-            frame: Frame::new(visitor, self.title.as_str()),
+            frame: PageFrame::new(visitor, self.title.as_str()),
             question: self,
             button: button.into(),
             back,
@@ -168,7 +168,7 @@ impl Question {
 #[derive(Template)]
 #[template(path = "confirm.html")]
 struct Confirm {
-    frame: Frame,
+    frame: PageFrame,
     question: Question,
     button: String,
     back: String,
@@ -254,7 +254,7 @@ part!(ActionButton);
 impl ActionButton {
     /// Its label, whether a question comes first, and the token that it sends.
     fn offer(&self) -> Option<(&'static str, bool, String)> {
-        let user = Reader::current().user.clone()?;
+        let user = PageReader::current().user.clone()?;
         let page = user.map.page(&self.path)?;
         let button = page.button.filter(|_| user.role >= page.access.changes)?;
         Some((button.label, button.asks, user.csrf))

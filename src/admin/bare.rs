@@ -1,17 +1,17 @@
 //! Pages without navigation: signing in, setting up, and what only says something.
 
 use crate::admin::outside::*;
-use crate::admin::reader::Reader;
+use crate::admin::reader::PageReader;
 use crate::admin::widgets::print;
 
 pub(crate) struct Bare {
     pub(crate) title: String,
-    pub(crate) reader: Arc<Reader>,
+    pub(crate) reader: Arc<PageReader>,
 }
 
 impl Bare {
     pub(crate) fn new(title: impl Into<String>) -> Self {
-        let (title, reader) = (title.into(), Reader::current());
+        let (title, reader) = (title.into(), PageReader::current());
         Self { title, reader }
     }
 }
@@ -32,7 +32,7 @@ pub(crate) fn draw_with(status: StatusCode, page: &impl Template) -> Response {
 /// strangers and put into the response's extensions, where [`in_frame`](crate::admin::frame::in_frame) finds it and
 /// draws it again for those who are signed in.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
+pub(crate) struct BareMessage {
     pub(crate) title: &'static str,
     pub(crate) text: String,
     pub(crate) overview: String,
@@ -42,10 +42,10 @@ pub(crate) struct Message {
 #[template(path = "pages/message.html")]
 struct BarePage<'a> {
     frame: Bare,
-    message: &'a Message,
+    message: &'a BareMessage,
 }
 
-impl Message {
+impl BareMessage {
     pub(crate) fn new(title: &'static str, text: String) -> Self {
         Self {
             title,

@@ -3,7 +3,7 @@
 use http::HeaderName;
 use http::header::RETRY_AFTER;
 
-use crate::admin::bare::Message;
+use crate::admin::bare::BareMessage;
 use crate::admin::form_error::FormError;
 use crate::admin::outside::*;
 use crate::admin::widgets::print::sentence;
@@ -120,7 +120,7 @@ impl IntoResponse for PageError {
             return Redirect::to("/admin/login").into_response();
         }
         let (status, title) = self.kind();
-        let mut message = Message::new(title, self.to_string());
+        let mut message = BareMessage::new(title, self.to_string());
         let retry_after = self.retry_after();
         if let Self::WrongHost { overview, .. } = self {
             message.overview = overview;

@@ -5,16 +5,16 @@ use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 
 use crate::admin::page::*;
-use crate::admin::sitemap::{Counted, NavLink};
+use crate::admin::sitemap::{CountedRows, NavLink};
 
-pub(crate) struct Frame {
+pub(crate) struct PageFrame {
     pub(crate) title: String,
     pub(crate) nav: Vec<Vec<NavLink>>,
-    pub(crate) reader: Arc<Reader>,
+    pub(crate) reader: Arc<PageReader>,
     visitor: Visitor,
 }
 
-impl Deref for Frame {
+impl Deref for PageFrame {
     type Target = Visitor;
 
     fn deref(&self) -> &Visitor {
@@ -22,12 +22,12 @@ impl Deref for Frame {
     }
 }
 
-impl Frame {
+impl PageFrame {
     pub(crate) fn new(visitor: &Visitor, title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
             nav: visitor.map.nav(&visitor.path, visitor.role),
-            reader: Reader::current(),
+            reader: PageReader::current(),
             visitor: visitor.clone(),
         }
     }
@@ -45,10 +45,10 @@ impl Frame {
     pub(crate) fn count(&self, link: &NavLink) -> Option<(String, Tone, &'static str)> {
         let (standing, ill) = (&self.standing, self.standing.needing_attention());
         let (count, tone, said) = match link.listing.counts? {
-            Counted::NeedingAttention => (ill as u64, Tone::Bad, "need attention"),
-            Counted::Rejected => (standing.rejected, Tone::Warn, "in 24 h"),
-            Counted::AlertsFiring => (standing.alerts, Tone::Bad, "firing"),
-            Counted::DeadLetters => (standing.dead_letters(), Tone::Bad, "in their queues"),
+            CountedRows::NeedingAttention => (ill as u64, Tone::Bad, "need attention"),
+            CountedRows::Rejected => (standing.rejected, Tone::Warn, "in 24 h"),
+            CountedRows::AlertsFiring => (standing.alerts, Tone::Bad, "firing"),
+            CountedRows::DeadLetters => (standing.dead_letters(), Tone::Bad, "in their queues"),
         };
         (count > 0).then(|| (print::count(count), tone, said))
     }
@@ -99,8 +99,8 @@ const ANSWER_BYTES_MAX: usize = 4_096;
 #[derive(Template)]
 #[template(path = "pages/message_in_frame.html")]
 struct FramedPage<'a> {
-    frame: Frame,
-    message: &'a Message,
+    frame: PageFrame,
+    message: &'a BareMessage,
     status: StatusCode,
     /// Is true if the message has the words of the web framework, not ours.
     is_answer: bool,
@@ -108,18 +108,18 @@ struct FramedPage<'a> {
 
 pub(crate) async fn in_frame(visitor: Visitor, request: Request, next: Next) -> Response {
     let (mut parts, body) = next.run(request).await.into_parts();
-    let (status, said) = (parts.status, parts.extensions.remove::<Message>());
+    let (status, said) = (parts.status, parts.extensions.remove::<BareMessage>());
     let is_answer = said.is_none();
     let message = match said {
         Some(message) => message,
         None if is_page(&parts) => return Response::from_parts(parts, body),
         None => {
             let text = to_bytes(body, ANSWER_BYTES_MAX).await.unwrap_or_default();
-            Message::of_answer(status, &String::from_utf8_lossy(&text))
+            BareMessage::of_answer(status, &String::from_utf8_lossy(&text))
         }
     };
     let page = FramedPage {
-        frame: Frame::new(&visitor, message.title),
+        frame: PageFrame::new(&visitor, message.title),
         message: &message,
         status,
         is_answer,

@@ -27,7 +27,7 @@ pub(crate) use crate::base::{Clock, Timestamp, sha256_hex};
 pub(crate) use crate::broker::people::PeopleError;
 pub(crate) use crate::broker::{Broker, ErrorKind, ManageError};
 pub(crate) use crate::model::access::Secret;
-pub(crate) use crate::model::audit::{Caller, Target, TargetKind};
+pub(crate) use crate::model::audit::{AuditTarget, Caller, TargetKind};
 pub(crate) use crate::model::dead_letter::DeadLetterReason;
 pub(crate) use crate::model::delivery::{DeliveryAttempt, DeliveryId, Outcome};
 pub(crate) use crate::model::name::{InspectorName, NamespaceName, SubscriptionName, TopicName};

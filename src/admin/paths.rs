@@ -44,7 +44,7 @@ pub(crate) fn inspected_page(name: &InspectorName, number: u64) -> String {
 /// Returns the audit target of the page at `path`, or of its form. Pages of users have numbers for names, so their
 /// `title` is taken.
 #[rustfmt::skip] // a table
-pub(crate) fn target_of(path: &str, title: &str) -> Option<Target> {
+pub(crate) fn target_of(path: &str, title: &str) -> Option<AuditTarget> {
     let parts = path.strip_prefix("/admin/")?.split('/');
     let parts: Vec<_> = parts.map(|part| percent_decode_str(part).decode_utf8_lossy()).collect();
     let parts: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();

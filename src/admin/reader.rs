@@ -34,11 +34,11 @@ pub(crate) fn theme_named(name: &str) -> Option<Theme> {
 }
 
 tokio::task_local! {
-    static READER: Arc<Reader>;
+    static READER: Arc<PageReader>;
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Reader {
+pub(crate) struct PageReader {
     pub(crate) theme: Theme,
     pub(crate) zone: Zone,
     pub(crate) now: Timestamp,
@@ -53,7 +53,7 @@ pub(crate) struct ReadingUser {
     pub(crate) map: &'static SiteMap,
 }
 
-impl Reader {
+impl PageReader {
     pub(crate) fn current() -> Arc<Self> {
         let nobody = || Self {
             theme: SYSTEM,
@@ -75,7 +75,7 @@ pub(crate) async fn know(State(clock): State<Clock>, request: Request, next: Nex
     let headers = request.headers();
     let zone = cookie(headers, ZONE_COOKIE).and_then(|name| Zone::named(&name));
     let theme = cookie(headers, THEME_COOKIE).and_then(|name| theme_named(&name));
-    let reader = Reader {
+    let reader = PageReader {
         theme: theme.unwrap_or(SYSTEM),
         zone: zone.unwrap_or_else(Zone::utc),
         now: clock.now(),

@@ -12,24 +12,24 @@ use crate::admin::error;
 use crate::admin::forms::sheet::{send, sheet};
 use crate::admin::pages::access_rules::AccessRuleForm;
 use crate::admin::pages::alerts::{AlertChannelForm, AlertRuleForm};
-use crate::admin::pages::dead_letters::DeadLetter;
+use crate::admin::pages::dead_letters::DeadLetterKey;
 use crate::admin::pages::inspectors::InspectorForm;
 use crate::admin::pages::namespaces::NamespaceForm;
 use crate::admin::pages::playground::Tool;
-use crate::admin::pages::queues::{MessageForm, Queue, QueueForm};
+use crate::admin::pages::queues::{MessageForm, QueueForm, QueueName};
 use crate::admin::pages::service_bus::{BusRule, BusTopic, BusTopicForm, RuleForm};
 use crate::admin::pages::subscriptions::{NewSecret, Subscription};
-use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
+use crate::admin::pages::topics::{Events, NewSasTokenForm, TopicForm};
 use crate::admin::pages::*;
 use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
 use crate::admin::security::{gate, login, password_again, password_link, provider, setup};
-use crate::admin::sitemap::Counted::{AlertsFiring, DeadLetters, NeedingAttention, Rejected};
-use crate::admin::sitemap::{Access, Button, Counted, Listing, PageInfo, SiteMap};
+use crate::admin::sitemap::CountedRows::{AlertsFiring, DeadLetters, NeedingAttention, Rejected};
+use crate::admin::sitemap::{Button, CountedRows, PageInfo, PageRoles, SiteMap, SitemapList};
 use crate::model::shared_access::AccessRule;
 use crate::store::accounts::ApiToken;
 use crate::store::accounts::Role::{Admin, Operator, Viewer};
 
-struct Page {
+struct RegisteredPage {
     info: PageInfo,
     handler: Handler,
 }
@@ -39,7 +39,7 @@ type Handler = MethodRouter<Arc<Site>>;
 /// All pages; the navigation has them, and its groups, in this order. An address that answers a form with a page is
 /// opened, too: whoever goes back to that page, or reads it again, gets the one with the form.
 #[rustfmt::skip] // a table
-fn pages() -> Vec<Page> {
+fn pages() -> Vec<RegisteredPage> {
     vec![
         page("/", get(overview::show)).listed("", "Overview", "overview"),
         page("/topics", get(topics::list)).listed("Set up", "Topics", "topics"),
@@ -48,7 +48,7 @@ fn pages() -> Vec<Page> {
         page("/topics/{topic}/keys", get(topics::show).post(keys::reveal::<Arc<TopicEntry>>)).guarded(),
         admin_only("/topics/{topic}/keys/{key}/regenerate", post(keys::regenerate::<Arc<TopicEntry>>))
             .named("Regenerate key").asking(keys::ask_to_regenerate::<Arc<TopicEntry>>).guarded(),
-        admin_only("/topics/{topic}/keys/token", sheet::<TokenForm, Arc<TopicEntry>>()).guarded(),
+        admin_only("/topics/{topic}/keys/token", sheet::<NewSasTokenForm, Arc<TopicEntry>>()).guarded(),
         deletes::<Arc<TopicEntry>>("/topics/{topic}/delete", "Delete topic"),
         admin_only("/topics/{topic}/retention", sheet::<TopicForm, Arc<TopicEntry>>()),
         operator("/topics/{topic}/publish", get(topics::compose).post(send::<Events, Arc<TopicEntry>>)),
@@ -87,14 +87,14 @@ fn pages() -> Vec<Page> {
         page("/export-queues", get(queues::export)),
         admin_only("/new-queue", sheet::<QueueForm, ()>()),
         page("/queues/{queue}", get(queues::show)),
-        admin_only("/queues/{queue}/edit", sheet::<QueueForm, Queue>()),
-        page("/queues/{queue}/keys", get(queues::show).post(keys::reveal::<Queue>)).guarded(),
-        admin_only("/queues/{queue}/keys/{key}/regenerate", post(keys::regenerate::<Queue>))
-            .named("Regenerate key").asking(keys::ask_to_regenerate::<Queue>).guarded(),
-        operator("/queues/{queue}/send", get(queues::compose::<Queue>).post(send::<MessageForm, Queue>)),
+        admin_only("/queues/{queue}/edit", sheet::<QueueForm, QueueName>()),
+        page("/queues/{queue}/keys", get(queues::show).post(keys::reveal::<QueueName>)).guarded(),
+        admin_only("/queues/{queue}/keys/{key}/regenerate", post(keys::regenerate::<QueueName>))
+            .named("Regenerate key").asking(keys::ask_to_regenerate::<QueueName>).guarded(),
+        operator("/queues/{queue}/send", get(queues::compose::<QueueName>).post(send::<MessageForm, QueueName>)),
         page("/queues/{queue}/messages/{number}", get(queues::show_message)),
         operator("/queues/{queue}/messages/{number}/body", get(queues::download)),
-        deletes::<Queue>("/queues/{queue}/delete", "Delete queue"),
+        deletes::<QueueName>("/queues/{queue}/delete", "Delete queue"),
         page("/service-bus-topics", get(service_bus::list)).listed("Set up", "Service Bus topics", "bus-topics"),
         admin_only("/new-service-bus-topic", sheet::<BusTopicForm, ()>()),
         page("/service-bus-topics/{topic}", get(service_bus::show)),
@@ -106,12 +106,12 @@ fn pages() -> Vec<Page> {
         deletes::<BusTopic>("/service-bus-topics/{topic}/delete", "Delete topic"),
         admin_only("/service-bus-topics/{topic}/new-subscription", sheet::<QueueForm, BusTopic>()),
         page("/service-bus-topics/{topic}/subscriptions/{name}", get(queues::show)),
-        admin_only("/service-bus-topics/{topic}/subscriptions/{name}/edit", sheet::<QueueForm, Queue>()),
+        admin_only("/service-bus-topics/{topic}/subscriptions/{name}/edit", sheet::<QueueForm, QueueName>()),
         page("/service-bus-topics/{topic}/subscriptions/{name}/messages/{number}", get(queues::show_message)),
         operator("/service-bus-topics/{topic}/subscriptions/{name}/messages/{number}/body", get(queues::download)),
-        deletes::<Queue>("/service-bus-topics/{topic}/subscriptions/{name}/delete", "Delete subscription"),
+        deletes::<QueueName>("/service-bus-topics/{topic}/subscriptions/{name}/delete", "Delete subscription"),
         operator("/service-bus-topics/{topic}/subscriptions/{name}/try-rule", get(service_bus::try_rule)),
-        admin_only("/service-bus-topics/{topic}/subscriptions/{name}/new-rule", sheet::<RuleForm, Queue>()),
+        admin_only("/service-bus-topics/{topic}/subscriptions/{name}/new-rule", sheet::<RuleForm, QueueName>()),
         admin_only("/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/edit", sheet::<RuleForm, BusRule>()),
         deletes::<BusRule>("/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/delete", "Delete rule"),
         page("/access-rules", get(access_rules::list)).listed("Set up", "Access rules", "shield"),
@@ -137,7 +137,7 @@ fn pages() -> Vec<Page> {
         admin_only("/dead-letters/purge", get(dead_letters::ask_to_purge).post(dead_letters::purge)),
         page("/dead-letters/{id}", get(dead_letters::show)),
         operator("/dead-letters/{id}/edit", get(dead_letters::edit).post(dead_letters::resubmit_edited)),
-        deletes::<DeadLetter>("/dead-letters/{id}/delete", "Delete dead letter"),
+        deletes::<DeadLetterKey>("/dead-letters/{id}/delete", "Delete dead letter"),
         action("/dead-letters/{id}/resubmit", Operator, "Resubmit dead letter", dead_letters::resubmit)
             .asking(dead_letters::ask_to_resubmit),
         page("/replays", get(replays::list)).listed("Watch", "Replay jobs", "replay"),
@@ -188,7 +188,7 @@ fn pages() -> Vec<Page> {
         action("/users/{user}/end-sessions", Admin, "End all sessions", users::end_sessions),
         deletes::<User>("/users/{user}/delete", "Delete user").guarded(),
         admin_only("/tokens", get(tokens::list)).listed("People", "API tokens", "tokens"),
-        admin_only("/new-token", sheet::<tokens::TokenForm, ()>()).guarded(),
+        admin_only("/new-token", sheet::<tokens::ApiTokenForm, ()>()).guarded(),
         deletes::<ApiToken>("/tokens/{token}/delete", "Delete token").guarded(),
         admin_only("/activity", get(activity::list)).listed("People", "Activity", "activity"),
         admin_only("/activity/export", get(activity::export)),
@@ -216,7 +216,7 @@ fn pages() -> Vec<Page> {
     ]
 }
 
-impl Page {
+impl RegisteredPage {
     /// Requires that the password was typed lately before the form is sent, for secrets and rights.
     fn guarded(mut self) -> Self {
         self.info.asks_again = true;
@@ -245,7 +245,7 @@ impl Page {
     }
 
     fn listed(mut self, group: &'static str, title: &'static str, icon: &'static str) -> Self {
-        self.info.nav = Some(Listing {
+        self.info.nav = Some(SitemapList {
             group,
             title,
             icon,
@@ -254,7 +254,7 @@ impl Page {
         self
     }
 
-    fn counting(mut self, counted: Counted) -> Self {
+    fn counting(mut self, counted: CountedRows) -> Self {
         if let Some(listing) = &mut self.info.nav {
             listing.counts = Some(counted);
         }
@@ -262,19 +262,19 @@ impl Page {
     }
 }
 
-fn page(path: &'static str, handler: Handler) -> Page {
+fn page(path: &'static str, handler: Handler) -> RegisteredPage {
     for_roles(path, Role::Viewer, Role::Admin, handler)
 }
 
-fn admin_only(path: &'static str, handler: Handler) -> Page {
+fn admin_only(path: &'static str, handler: Handler) -> RegisteredPage {
     for_roles(path, Role::Admin, Role::Admin, handler)
 }
 
-fn operator(path: &'static str, handler: Handler) -> Page {
+fn operator(path: &'static str, handler: Handler) -> RegisteredPage {
     for_roles(path, Role::Operator, Role::Operator, handler)
 }
 
-fn any_user(path: &'static str, handler: Handler) -> Page {
+fn any_user(path: &'static str, handler: Handler) -> RegisteredPage {
     for_roles(path, Role::Viewer, Role::Viewer, handler)
 }
 
@@ -283,22 +283,22 @@ fn action<S: Subject, R: Future<Output = PageResult<Flash>> + Send + 'static>(
     role: Role,
     label: &'static str,
     run: fn(Call<S>) -> R,
-) -> Page {
+) -> RegisteredPage {
     let run: Step<S, Flash> = Arc::new(move |call| Box::pin(run(call)));
     let handler = post(move |call: Call<S>| carry_out(call, run));
     for_roles(path, role, role, handler).named(label)
 }
 
-fn deletes<S: Deletable>(path: &'static str, label: &'static str) -> Page {
+fn deletes<S: Deletable>(path: &'static str, label: &'static str) -> RegisteredPage {
     action(path, Role::Admin, label, action::delete::<S>).asking(action::ask_to_delete::<S>)
 }
 
-fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -> Page {
-    Page {
+fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -> RegisteredPage {
+    RegisteredPage {
         info: PageInfo {
             path,
             nav: None,
-            access: Access { reads, changes },
+            access: PageRoles { reads, changes },
             asks_again: false,
             button: None,
         },
@@ -313,7 +313,7 @@ pub(crate) static SITE_MAP: LazyLock<SiteMap> = LazyLock::new(|| SiteMap {
 
 pub(crate) fn router(site: &Arc<Site>) -> Router<Arc<Site>> {
     let mut router = Router::new();
-    for Page { info, mut handler } in pages() {
+    for RegisteredPage { info, mut handler } in pages() {
         if info.asks_again {
             handler = handler.layer(from_fn_with_state(site.clone(), password_again::ask));
         }

@@ -5,7 +5,7 @@ use crate::admin::outside::*;
 
 /// The roles that a page requires: one to read it, and one to send its form.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
+pub(crate) struct PageRoles {
     pub(crate) reads: Role,
     pub(crate) changes: Role,
 }
@@ -14,8 +14,8 @@ pub(crate) struct Access {
 pub(crate) struct PageInfo {
     pub(crate) path: &'static str,
     /// `None` keeps it out of the navigation.
-    pub(crate) nav: Option<Listing>,
-    pub(crate) access: Access,
+    pub(crate) nav: Option<SitemapList>,
+    pub(crate) access: PageRoles,
     /// Is true if its form requires that the password was typed lately; see
     /// [`password_again`](crate::admin::security::password_again).
     pub(crate) asks_again: bool,
@@ -29,17 +29,17 @@ pub(crate) struct Button {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Listing {
+pub(crate) struct SitemapList {
     /// The heading above related pages in the navigation; empty where they need none.
     pub(crate) group: &'static str,
     pub(crate) title: &'static str,
     /// A drawing of `templates/sprite.html`.
     pub(crate) icon: &'static str,
-    pub(crate) counts: Option<Counted>,
+    pub(crate) counts: Option<CountedRows>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum CountedRows {
     NeedingAttention,
     Rejected,
     DeadLetters,
@@ -49,7 +49,7 @@ pub(crate) enum Counted {
 #[derive(Clone)]
 pub(crate) struct NavLink {
     pub(crate) href: String,
-    pub(crate) listing: Listing,
+    pub(crate) listing: SitemapList,
     pub(crate) current: bool,
 }
 

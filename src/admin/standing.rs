@@ -15,7 +15,7 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 3_600);
 const FAILING: u32 = 2;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct StandingView {
     pub(crate) registry: Arc<Registry>,
     healths: HashMap<SubscriptionId, Health>,
     dead_letters: HashMap<SubscriptionId, DeadLetters>,
@@ -45,7 +45,7 @@ pub(crate) struct State<'a> {
     pub(crate) is_ruleless: bool,
 }
 
-impl Standing {
+impl StandingView {
     pub(crate) async fn read(site: &Site, now: Timestamp) -> Result<Self, StoreError> {
         let registry = site.broker.registry();
         let ids = registry.subscriptions().map(|(_, each)| each.id);

@@ -81,13 +81,16 @@ impl Credential {
     /// Reports whether it is a valid credential of `topic`, whatever the request is for. So a key alone can choose
     /// the topic.
     pub(super) fn opens(&self, topic: &TopicEntry, now: Timestamp) -> bool {
-        matches!(self.shown_key(Place::Topic(topic), now), Ok(Some(_)))
+        matches!(
+            self.shown_key(RequestedPlace::Topic(topic), now),
+            Ok(Some(_))
+        )
     }
 
     /// Reports whether it is a valid credential of `namespace`.
     pub(super) fn opens_namespace(&self, namespace: &NamespaceEntry, now: Timestamp) -> bool {
         matches!(
-            self.shown_key(Place::Namespace(namespace), now),
+            self.shown_key(RequestedPlace::Namespace(namespace), now),
             Ok(Some(_))
         )
     }
@@ -95,7 +98,7 @@ impl Credential {
     /// Returns the key of `place` that it shows, if any. Always compares with all of them.
     fn shown_key<'a>(
         &self,
-        place: Place<'a>,
+        place: RequestedPlace<'a>,
         now: Timestamp,
     ) -> Result<Option<ShownKey<'a>>, SasError> {
         if let Self::Token { token, .. } = self {
@@ -141,14 +144,14 @@ pub(super) struct NoTopic {
 
 /// The topic that a request is for, or the namespace, as far as they exist.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum RequestedPlace<'a> {
     Topic(&'a TopicEntry),
     /// One that has no such topic.
     Namespace(&'a NamespaceEntry),
     Nothing,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RequestedPlace<'a> {
     /// Returns the keys of a topic and of its namespace.
     fn access_keys(self) -> impl Iterator<Item = (KeyOwner, &'a AccessKeys)> {
         let pairs = match self {
@@ -211,7 +214,7 @@ pub(super) enum Opener {
 /// does not learn which topics there are.
 pub(super) fn authorize_for_topic(
     state: &ApiState,
-    place: Place<'_>,
+    place: RequestedPlace<'_>,
     request: &TopicRequest<'_>,
 ) -> Result<Opener, ApiError> {
     let (presented, from) = match request.credential {
@@ -259,7 +262,7 @@ pub(super) fn authorize_for_topic(
     if !shown.covers(request) {
         return Err(explain(SasError::WrongResource, from));
     }
-    if let Place::Topic(topic) = place
+    if let RequestedPlace::Topic(topic) = place
         && topic.topic.kind.disables_local_auth()
     {
         return Err(ApiError::unauthorized(format!(

@@ -20,7 +20,7 @@ use crate::model::shared_access::{AccessRule, ROOT_RULE, Right, Rights};
 use crate::store::accounts::Role;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::resource::{InvalidTokenResource, TokenResource};
-use crate::wire::service_bus::sas::{Token, TokenError};
+use crate::wire::service_bus::sas::{SasTokenText, TokenError};
 
 /// How far ahead the end of a signature counts: a connection shows a new one at least that often.
 const SIGNATURE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -69,7 +69,7 @@ pub(in crate::api) struct Demand<'a> {
 }
 
 /// The keys of an access rule, and what they open.
-pub(in crate::api) struct Grant {
+pub(in crate::api) struct KeyGrant {
     /// Either will do. Which one it is, is known unless it is the management token.
     pub(in crate::api) keys: Vec<(Secret, Option<KeyRef>)>,
     pub(in crate::api) rights: Rights,
@@ -150,7 +150,7 @@ impl Authority {
         client: Option<IpAddr>,
     ) -> Result<Self, AccessDenied> {
         let now = state.broker.clock().now();
-        let find = |rule: &str, resource: &TokenResource| Grant::find(state, rule, resource);
+        let find = |rule: &str, resource: &TokenResource| KeyGrant::find(state, rule, resource);
         let verified = Self::verify(shown, now, find);
         let presented = match &verified {
             Ok(verified) => verified.key.clone(),
@@ -165,7 +165,7 @@ impl Authority {
         Plain { rule, key }: &Plain,
         client: Option<IpAddr>,
     ) -> Result<Self, AccessDenied> {
-        let mut grants = Grant::named(state, rule).into_iter();
+        let mut grants = KeyGrant::named(state, rule).into_iter();
         let found = grants.find_map(|grant| {
             let admits = |(secret, _): &&(Secret, _)| secret.admits(key.reveal());
             let (secret, key_ref) = grant.keys.iter().find(admits)?.clone();
@@ -209,9 +209,9 @@ impl Authority {
     pub(in crate::api) fn verify(
         shown: ShownSignature<'_>,
         now: Timestamp,
-        find: impl Fn(&str, &TokenResource) -> Option<Grant>,
+        find: impl Fn(&str, &TokenResource) -> Option<KeyGrant>,
     ) -> Result<VerifiedAuthority, AccessDenied> {
-        let token = Token::parse(shown.token)?;
+        let token = SasTokenText::parse(shown.token)?;
         let text = token
             .resource()
             .ok_or(TokenError::Malformed("its sr is not UTF-8"))?;
@@ -328,11 +328,11 @@ impl Authority {
     /// Returns whether its rule still has that key and those rights.
     pub(in crate::api) fn still_holds(&self, state: &ApiState) -> bool {
         let rules = match &self.scope {
-            AuthorityScope::Namespace => Grant::of_all(state, &self.proof.rule),
+            AuthorityScope::Namespace => KeyGrant::of_all(state, &self.proof.rule),
             AuthorityScope::Entity(entity) => {
                 let registry = state.broker.registry();
                 let topic = registry.topic(entity);
-                topic.and_then(|topic| Grant::of_entity(&registry, topic, &self.proof.rule))
+                topic.and_then(|topic| KeyGrant::of_entity(&registry, topic, &self.proof.rule))
             }
         };
         rules.is_some_and(|grant| {
@@ -385,7 +385,7 @@ impl AuthorityScope {
     }
 }
 
-impl Grant {
+impl KeyGrant {
     /// Finds the rule of that name for a resource: [`ROOT_RULE`], whose key is the management token, or a rule of the
     /// queue or topic, each of which has two from the beginning, its access keys; or else a rule for all of them.
     fn find(state: &ApiState, name: &str, resource: &TokenResource) -> Option<Self> {
@@ -524,7 +524,7 @@ fn entity_of<'a>(registry: &'a Registry, resource: &TokenResource) -> Option<&'a
 #[cfg(test)]
 mod tests {
     use super::{
-        Actor, Authority, AuthorityScope, Duration, Grant, Rights, SIGNATURE_MAX, Secret,
+        Actor, Authority, AuthorityScope, Duration, KeyGrant, Rights, SIGNATURE_MAX, Secret,
         ShownSignature, Timestamp, TokenResource, TopicName,
     };
     use crate::wire::service_bus::sas::sign;
@@ -546,7 +546,7 @@ mod tests {
                 hosts: &["host"],
             };
             let find = |_: &str, _: &TokenResource| {
-                Some(Grant {
+                Some(KeyGrant {
                     keys: vec![(key.clone(), None)],
                     rights: Rights::ALL,
                     scope: AuthorityScope::Namespace,
@@ -562,7 +562,7 @@ mod tests {
     #[test]
     fn the_keys_of_an_entity_share_and_those_of_all_do_not() {
         let holder = |scope: &AuthorityScope, key: &str| {
-            let grant = Grant {
+            let grant = KeyGrant {
                 keys: Vec::new(),
                 rights: Rights::ALL,
                 scope: scope.clone(),

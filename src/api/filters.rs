@@ -9,12 +9,12 @@ use crate::model::topic::TopicId;
 
 /// The rows of everything, of a topic, or of one of its event subscriptions.
 #[derive(Default)]
-pub(super) struct Scope {
+pub(super) struct RowScope {
     pub(super) topic: Option<TopicId>,
     pub(super) subscription: Option<SubscriptionId>,
 }
 
-impl Scope {
+impl RowScope {
     /// Returns the scope that the parameters `topic` and `subscription` name.
     pub(super) fn named(
         topic: Option<&str>,

@@ -27,11 +27,11 @@ type Hash = [u8; 32];
 /// The keys and tokens that clients have presented lately, right and wrong.
 #[derive(Default)]
 pub struct Guesses {
-    clients: Mutex<HashMap<IpAddr, OfClient>>,
+    clients: Mutex<HashMap<IpAddr, ClientGuesses>>,
 }
 
 #[derive(Default)]
-struct OfClient {
+struct ClientGuesses {
     last_at: Timestamp,
     /// When all wrong tokens so far are forgotten.
     forgotten_at: Timestamp,

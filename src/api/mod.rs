@@ -50,7 +50,7 @@ pub use arm::AzureScope;
 pub use auth::ManagementToken;
 pub use denials::Denials;
 pub use guesses::Guesses;
-pub use intake::{BODY_RATE_MIN, Intake, client_of};
+pub use intake::{BODY_RATE_MIN, BodyMemory, client_of};
 pub use memory::Memory;
 pub use openapi::document;
 pub use operate::development::DevMode;
@@ -71,7 +71,7 @@ pub struct ApiParts {
     pub views: Views,
     pub people: People,
     pub token: ManagementToken,
-    pub intake: Intake,
+    pub intake: BodyMemory,
     pub denials: Denials,
     pub guesses: Guesses,
     pub diagnostics: Diagnostics,
@@ -144,7 +144,7 @@ impl Doors {
         }
         amqp::enter_websocket(request.uri_mut());
         publish::enter(&mut request);
-        match publish::Address::of(&request) {
+        match publish::PublishAddress::of(&request) {
             Some(address) => self.published(address, request).boxed(),
             None => self.routed(request).boxed(),
         }
@@ -162,7 +162,7 @@ impl Doors {
         answer
     }
 
-    async fn published(self, address: publish::Address, request: Request) -> Response {
+    async fn published(self, address: publish::PublishAddress, request: Request) -> Response {
         let client = auth::address_of(request.extensions());
         let published = publish::publish(&self.state, address, request);
         match AssertUnwindSafe(published).catch_unwind().await {
@@ -183,11 +183,11 @@ pub fn amqp_server(
     container_id: String,
     memory: Memory,
     stop: CancellationToken,
-) -> amqp::Server {
+) -> amqp::SharedServer {
     let state = state.clone();
     let clock = state.broker.clock().clone();
     let access = authority::changes(&state, stop.clone());
-    amqp::Server {
+    amqp::SharedServer {
         container: Box::new(move |client| {
             Arc::new(amqp::EntityContainer::new(state.clone(), client))
         }),

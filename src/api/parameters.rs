@@ -16,12 +16,12 @@ use crate::api::error::ApiError;
 const API_VERSION: &str = "api-version";
 
 /// The parameters of a request, each of them known to `T`.
-pub(super) struct Parameters<T>(pub(super) T);
+pub(super) struct RequestParameters<T>(pub(super) T);
 
 /// The parameters of a request in two parts, each parameter known to `A` or to `B`.
 pub(super) struct BothParameters<A, B>(pub(super) A, pub(super) B);
 
-impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Parameters<T> {
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for RequestParameters<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
@@ -80,14 +80,14 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
 fn names<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &[&str] = &[];
     // It fails in the end, since there is nothing to read.
-    let _ = T::deserialize(Names(&mut names));
+    let _ = T::deserialize(FieldNames(&mut names));
     names
 }
 
 /// Is told the names of the fields, and gives nothing in return.
-struct Names<'a>(&'a mut &'static [&'static str]);
+struct FieldNames<'a>(&'a mut &'static [&'static str]);
 
-impl<'de> Deserializer<'de> for Names<'_> {
+impl<'de> Deserializer<'de> for FieldNames<'_> {
     type Error = NoValue;
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -129,9 +129,11 @@ mod tests {
     async fn check(query: &str, expected: &str) {
         let request = Request::get(format!("/everpost/x?{query}")).body(());
         let (mut parts, ()) = request.expect("a request").into_parts();
-        let read = Parameters::<Wanted>::from_request_parts(&mut parts, &()).await;
+        let read = RequestParameters::<Wanted>::from_request_parts(&mut parts, &()).await;
         let told = match read {
-            Ok(Parameters(Wanted { topic, step, all })) => format!("{topic:?} {step:?} {all}"),
+            Ok(RequestParameters(Wanted { topic, step, all })) => {
+                format!("{topic:?} {step:?} {all}")
+            }
             Err(error) => format!("{error:?}"),
         };
         assert!(told.contains(expected), "{query}: {told}");

@@ -9,7 +9,7 @@ use tower::ServiceExt;
 
 use crate::api::Doors;
 use crate::api::auth::Principal;
-use crate::api::manage::configuration::{Pruned, plan_of};
+use crate::api::manage::configuration::{PrunedObjects, plan_of};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 
 impl Doors {
@@ -19,7 +19,7 @@ impl Doors {
     /// # Errors
     /// Why no plan could be made, as a sentence.
     pub async fn plan_provisioning(&self, objects: &[Value]) -> Result<Value, String> {
-        let plan = plan_of(&self.state, objects, Pruned::Provisioned)
+        let plan = plan_of(&self.state, objects, PrunedObjects::Provisioned)
             .await
             .map_err(|error| error.explanation)?;
         serde_json::to_value(plan).map_err(|error| error.to_string())

@@ -16,8 +16,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::api::{
-    ApiOptions, ApiParts, ApiState, AzureScope, Denials, Doors, Guesses, Intake, ManagementToken,
-    routes,
+    ApiOptions, ApiParts, ApiState, AzureScope, BodyMemory, Denials, Doors, Guesses,
+    ManagementToken, routes,
 };
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo, Tasks, setting_samples};
@@ -136,7 +136,7 @@ impl Door {
             views: store.views.clone(),
             people,
             token,
-            intake: Intake::default(),
+            intake: BodyMemory::default(),
             denials: Denials::default(),
             guesses: Guesses::default(),
             diagnostics: Diagnostics::new(
@@ -283,7 +283,7 @@ async fn the_parameters_of_every_query_are_those_described() {
     let document = super::document(&OPTIONS, "http://127.0.0.1:8080");
     let mut with_parameters = 0;
     for route in routes::all(&OPTIONS) {
-        let routes::Access::Role(_) = route.access else {
+        let routes::RouteAccess::Role(_) = route.access else {
             continue;
         };
         let (method, path) = (route.method, route.path);
@@ -343,7 +343,7 @@ async fn every_route_keeps_to_its_roles() {
     for role in Role::ALL {
         let token = door.token(role).await;
         for route in routes::all(&OPTIONS) {
-            let routes::Access::Role(needed) = route.access else {
+            let routes::RouteAccess::Role(needed) = route.access else {
                 continue;
             };
             let (method, path) = (route.method, of_nothing(&route.path));

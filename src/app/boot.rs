@@ -19,14 +19,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, AdminState};
 use crate::api::{
-    self, ApiOptions, ApiParts, AzureScope, Denials, DevMode, Doors, Guesses, Intake, Memory, amqp,
+    self, ApiOptions, ApiParts, AzureScope, BodyMemory, Denials, DevMode, Doors, Guesses, Memory,
+    amqp,
 };
 use crate::app::config::{CONFIG_FILE, Config};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::interrupt::Interrupts;
 use crate::app::provisioning::Provisioning;
 use crate::app::running_settings::running_settings;
-use crate::app::telemetry::{self, Log};
+use crate::app::telemetry::{self, ProcessLog};
 use crate::app::tls::{self, Tls};
 use crate::app::{claim, facts, listen, management_token, open_files};
 use crate::base::{Clock, Entropy, Live, TimeScale, Timestamp};
@@ -140,7 +141,7 @@ impl Appliance {
     /// listen take the place of the configured addresses, and stay open afterwards.
     pub async fn start(
         config: Config,
-        log: Log,
+        log: ProcessLog,
         kept: Vec<StdTcpListener>,
     ) -> anyhow::Result<Self> {
         let clock = Clock::system();
@@ -262,7 +263,7 @@ impl Appliance {
             views: store.views.clone(),
             people,
             token,
-            intake: Intake::default(),
+            intake: BodyMemory::default(),
             denials: Denials::default(),
             guesses: Guesses::default(),
             diagnostics: diagnostics.clone(),
@@ -624,13 +625,13 @@ fn broker_options(config: &Config, clock: Clock, entropy: Entropy, own_url: &str
 }
 
 /// The names in a development certificate.
-fn tls_names(config: &Config, listening: &[SocketAddr], now: Timestamp) -> tls::Names {
+fn tls_names(config: &Config, listening: &[SocketAddr], now: Timestamp) -> tls::CertificateNames {
     let public = config.public_url.as_ref().and_then(|url| url.host_str());
     let more = config.admin_hosts.iter().map(|host| match host {
         OwnHost::Name(name) => name.clone(),
         OwnHost::Address(address) => address.to_string(),
     });
-    tls::Names {
+    tls::CertificateNames {
         now,
         listening: listening.to_vec(),
         hosts: public.map(str::to_owned).into_iter().chain(more).collect(),

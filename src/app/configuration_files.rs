@@ -12,7 +12,7 @@ use crate::model::limits::CONFIGURATION_BYTES_MAX;
 
 /// An object with its secrets, and where it stands.
 #[derive(Debug)]
-pub(super) struct Object {
+pub(super) struct ConfiguredObject {
     pub(super) file: PathBuf,
     /// The file, and the line where that is known.
     pub(super) place: String,
@@ -22,13 +22,13 @@ pub(super) struct Object {
 /// The contents of files.
 #[derive(Debug, Default)]
 pub(super) struct FileContents {
-    pub(super) objects: Vec<Object>,
+    pub(super) objects: Vec<ConfiguredObject>,
     /// The files that say `prune: true`: what is taken out of them is deleted with the messages that it holds.
     pub(super) pruning: BTreeSet<PathBuf>,
 }
 
 /// All that is wrong with objects by a plan for them, a line each.
-pub(super) fn faults_of(plan: &Value, objects: &[Object]) -> Option<String> {
+pub(super) fn faults_of(plan: &Value, objects: &[ConfiguredObject]) -> Option<String> {
     let text = |of: &Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();
     let line = |fault: &Value| {
         let object = object_of(fault, objects).map_or_else(String::new, |object| {
@@ -46,7 +46,10 @@ pub(super) fn faults_of(plan: &Value, objects: &[Object]) -> Option<String> {
 }
 
 /// The object that a step or a fault is about, if it is about one.
-pub(super) fn object_of<'a>(of: &Value, objects: &'a [Object]) -> Option<&'a Object> {
+pub(super) fn object_of<'a>(
+    of: &Value,
+    objects: &'a [ConfiguredObject],
+) -> Option<&'a ConfiguredObject> {
     objects.get(usize::try_from(of["object"].as_u64()?).ok()?)
 }
 
@@ -148,7 +151,9 @@ fn read_file(
             )
         })?;
         let file = path.to_owned();
-        contents.objects.push(Object { file, place, value });
+        contents
+            .objects
+            .push(ConfiguredObject { file, place, value });
     }
     Ok(())
 }

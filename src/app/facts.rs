@@ -5,16 +5,21 @@ use std::path::Path;
 use crate::app::config::Config;
 use crate::app::{components, management_token};
 use crate::base::Timestamp;
-use crate::broker::diagnostics::Facts;
+use crate::broker::diagnostics::ProcessFacts;
 use crate::store::{self, DataDir, MASTER_KEY_FILE};
 
 /// The licence of the appliance, as it stands in the manifest of the build.
 const LICENCE: &str = env!("CARGO_PKG_LICENSE");
 
 /// Gathers the facts about the appliance in `data_dir`, which listens at `url`.
-pub(super) fn gather(config: &Config, data_dir: &DataDir, url: &str, now: Timestamp) -> Facts {
+pub(super) fn gather(
+    config: &Config,
+    data_dir: &DataDir,
+    url: &str,
+    now: Timestamp,
+) -> ProcessFacts {
     let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
-    Facts {
+    ProcessFacts {
         version: env!("CARGO_PKG_VERSION"),
         platform: format!("{system} on {processor}"),
         sqlite: store::sqlite_version(),

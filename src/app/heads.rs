@@ -43,14 +43,14 @@ const TURN_BYTES: usize = 1_024;
 
 /// Says what has come of requests since it was last asked.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct HeadsProgress {
     heads: AtomicUsize,
     body_bytes: AtomicUsize,
     /// True if a body was left before its end.
     left_body: AtomicBool,
 }
 
-impl Progress {
+impl HeadsProgress {
     /// The head of a request is whole.
     pub(super) fn note_head(&self) {
         self.heads.fetch_add(1, Ordering::Relaxed);
@@ -74,14 +74,14 @@ impl Progress {
 
 /// Which HTTP a client speaks.
 #[derive(Clone, Copy, Debug)]
-enum Version {
+enum HttpVersion {
     /// So many bytes of the preface of HTTP/2 have come.
     Unknown(usize),
     Http1,
     Http2,
 }
 
-impl Version {
+impl HttpVersion {
     fn after(self, came: &[u8]) -> Self {
         let Self::Unknown(matched) = self else {
             return self;
@@ -108,7 +108,7 @@ pub(super) type HeadStream<S> = WatchedStream<S, HeadWatch>;
 /// Counts what a connection of HTTP has read.
 pub(super) struct HeadWatch {
     buffers: Buffers,
-    version: Version,
+    version: HttpVersion,
     /// Bytes that were read since the last request began.
     read: usize,
     /// Bytes that were read, less what requests may bring, twice the bodies that were taken, since these come in frames, and
@@ -117,7 +117,7 @@ pub(super) struct HeadWatch {
     idle: usize,
     /// Bytes that were read for which others have not had their turn.
     owed: usize,
-    progress: Arc<Progress>,
+    progress: Arc<HeadsProgress>,
     /// Bytes that the stream beneath counts for.
     beneath: usize,
     taken: TakenBytes,
@@ -127,14 +127,14 @@ impl HeadWatch {
     /// Counts for a connection whose requests note their `progress`. What was `taken` for the stream beneath counts as well.
     pub(super) fn new(
         buffers: Buffers,
-        progress: Arc<Progress>,
+        progress: Arc<HeadsProgress>,
         mut taken: TakenBytes,
     ) -> Result<Self, NothingLeft> {
         let beneath = taken.bytes();
         taken.add(buffers.http1.least)?;
         Ok(Self {
             buffers,
-            version: Version::Unknown(0),
+            version: HttpVersion::Unknown(0),
             read: 0,
             idle: 0,
             owed: 0,
@@ -156,8 +156,8 @@ impl HeadWatch {
         self.read = self.read.saturating_add(came.len());
         self.owed += came.len();
         let (bytes, idle_max) = match self.version {
-            Version::Unknown(_) | Version::Http1 => (self.buffers.http1, usize::MAX),
-            Version::Http2 => (self.buffers.http2, IDLE_BYTES_MAX),
+            HttpVersion::Unknown(_) | HttpVersion::Http1 => (self.buffers.http1, usize::MAX),
+            HttpVersion::Http2 => (self.buffers.http2, IDLE_BYTES_MAX),
         };
         let has_more = self.read > self.buffers.small;
         let bytes = if has_more { bytes.most } else { bytes.least };
@@ -217,7 +217,7 @@ mod tests {
     #[tokio::test]
     async fn a_head_counts_while_it_is_not_whole() {
         let budget = Budget::of(1_024);
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(HeadsProgress::default());
         let beneath = budget.account([None, None], 1_024).take(100).expect("room");
         let sent = [0; 20].as_slice();
         let watch = HeadWatch::new(BUFFERS, Arc::clone(&progress), beneath);
@@ -270,9 +270,9 @@ mod tests {
     }
 
     /// Bytes of frames that a connection takes of a client that sends `preface`, until it ends it; at most 10 MiB.
-    async fn taken_of(preface: &[u8], each: impl Fn(&Progress) -> usize) -> usize {
+    async fn taken_of(preface: &[u8], each: impl Fn(&HeadsProgress) -> usize) -> usize {
         let taken = Budget::of(1_024).account([None, None], 1_024).nothing();
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(HeadsProgress::default());
         let sent = preface.chain(tokio::io::repeat(0));
         let stream = tokio::io::join(sent, tokio::io::sink());
         let watch = HeadWatch::new(BUFFERS, Arc::clone(&progress), taken);
@@ -298,14 +298,14 @@ mod tests {
             ends.abs_diff(2 * IDLE_BYTES_MAX) < 4_096,
             "answers to a flood: {ends}"
         );
-        let with_bodies = |progress: &Progress| {
+        let with_bodies = |progress: &HeadsProgress| {
             progress.note_body(512);
             0
         };
         assert_eq!(taken_of(PREFACE, with_bodies).await, all);
         let with_request_every = |frames: usize| {
             let read = Cell::new(0_usize);
-            move |progress: &Progress| {
+            move |progress: &HeadsProgress| {
                 read.set(read.get() + 1);
                 if read.get().is_multiple_of(frames) {
                     progress.note_head();

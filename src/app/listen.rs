@@ -34,7 +34,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Memory, amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
-use crate::app::heads::{Buffers, HeadBytes, HeadStream, HeadWatch, Progress};
+use crate::app::heads::{Buffers, HeadBytes, HeadStream, HeadWatch, HeadsProgress};
 use crate::app::mistakes::{Mistake, Mistakes};
 use crate::app::paced_body::PacedBody;
 use crate::app::paced_stream::{PaceWatch, PacedStream};
@@ -193,14 +193,14 @@ pub(super) async fn serve<S, B>(
     limits: ConnectionLimits,
     stop: CancellationToken,
     service_for: impl Fn(SocketAddr, OfRequests) -> S,
-    amqp: Option<Arc<amqp::Server>>,
+    amqp: Option<Arc<amqp::SharedServer>>,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    let clients = Arc::new(Clients::default());
+    let clients = Arc::new(ClientConnections::default());
     let open = TaskTracker::new();
     let broken = Arc::new(AtomicU64::new(0));
     let mistakes = Arc::new(Mistakes::default());
@@ -238,7 +238,7 @@ pub(super) async fn serve<S, B>(
         let has_requested = Arc::clone(&requested);
         let of_requests = OfRequests::new(limits.memory.connection(client), bodies_end.clone());
         let service = service_for(address, of_requests.clone());
-        let slot = amqp::ConnectionSlot(Arc::new((slot, of_client)));
+        let slot = amqp::ServedConnection(Arc::new((slot, of_client)));
         let slot_of_requests = slot.clone();
         let progress = Arc::clone(&of_requests.progress);
         let service = service_fn(move |mut request: Request<Incoming>| {
@@ -355,7 +355,7 @@ async fn tell(mut stream: TcpStream, answer: &[u8]) {
 #[derive(Clone)]
 pub(super) struct OfRequests {
     account: MemoryAccount,
-    progress: Arc<Progress>,
+    progress: Arc<HeadsProgress>,
     streams: Streams,
     /// Places for answers that say that there is no memory.
     rejections: Arc<Semaphore>,
@@ -546,23 +546,23 @@ fn overloaded(version: Version) -> Response<axum::body::Body> {
 
 /// Connections by client. It holds nothing of clients that have none.
 #[derive(Default)]
-struct Clients(Mutex<HashMap<IpAddr, usize>>);
+struct ClientConnections(Mutex<HashMap<IpAddr, usize>>);
 
 /// One connection of a client, until it is dropped.
-struct OfClient {
-    clients: Arc<Clients>,
+struct ClientConnection {
+    clients: Arc<ClientConnections>,
     client: IpAddr,
 }
 
-impl Clients {
+impl ClientConnections {
     /// `None` for a client that has `most` connections already.
-    fn enter(self: &Arc<Self>, address: IpAddr, most: usize) -> Option<OfClient> {
+    fn enter(self: &Arc<Self>, address: IpAddr, most: usize) -> Option<ClientConnection> {
         let client = client_of(address);
         let mut open = self.0.lock().unwrap();
         let count = open.get(&client).copied().unwrap_or(0);
         (count < most).then(|| {
             open.insert(client, count + 1);
-            OfClient {
+            ClientConnection {
                 clients: Arc::clone(self),
                 client,
             }
@@ -570,7 +570,7 @@ impl Clients {
     }
 }
 
-impl Drop for OfClient {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
         let mut open = self.clients.0.lock().unwrap();
         match open.get_mut(&self.client) {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::api::BODY_RATE_MIN;
-use crate::app::heads::Progress;
+use crate::app::heads::HeadsProgress;
 
 /// How far a body may be behind the rate at which it has to come. It may be ahead by no more than that, either: what came early would
 /// buy minutes of silence, in which the memory of its topic is held.
@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(15);
 pub(super) struct PacedBody<B> {
     inner: B,
     /// Noted for its connection.
-    progress: Arc<Progress>,
+    progress: Arc<HeadsProgress>,
     /// Cancelled when it is not waited for any more.
     end: CancellationToken,
     is_over: bool,
@@ -46,7 +46,7 @@ struct TooSlow;
 struct Stopped;
 
 impl<B: Body> PacedBody<B> {
-    pub(super) fn new(inner: B, progress: Arc<Progress>, end: CancellationToken) -> Self {
+    pub(super) fn new(inner: B, progress: Arc<HeadsProgress>, end: CancellationToken) -> Self {
         let is_over = inner.is_end_stream();
         Self {
             inner,
@@ -138,7 +138,7 @@ mod tests {
     #[tokio::test]
     async fn it_is_noted_that_a_body_is_left() {
         for (read, is_left) in [(0, true), (1, true), (2, true), (3, false)] {
-            let progress = Arc::<Progress>::default();
+            let progress = Arc::<HeadsProgress>::default();
             let frames =
                 ["ab", "c"].map(|piece| Ok::<_, BoxError>(Frame::data(Bytes::from(piece))));
             let body = StreamBody::new(stream::iter(frames));
@@ -150,7 +150,7 @@ mod tests {
             assert_eq!(progress.has_left_body(), is_left, "{read}");
             assert!(!progress.has_left_body(), "it is told once");
         }
-        let progress = Arc::<Progress>::default();
+        let progress = Arc::<HeadsProgress>::default();
         let nothing = Full::new(Bytes::new());
         drop(PacedBody::new(
             nothing,

@@ -10,10 +10,12 @@ use serde_json::Value;
 use tokio::task::block_in_place;
 
 use crate::api::Doors;
-use crate::app::configuration_files::{self as files, FileContents, Object, faults_of, object_of};
+use crate::app::configuration_files::{
+    self as files, ConfiguredObject, FileContents, faults_of, object_of,
+};
 use crate::base::Timestamp;
 use crate::broker::{Account, Broker};
-use crate::model::audit::{Target, TargetKind};
+use crate::model::audit::{AuditTarget, TargetKind};
 use crate::model::provisioned::Mark;
 use crate::wire::resource::configuration::body;
 
@@ -67,7 +69,7 @@ impl Seen {
 }
 
 /// Why the files are not in force as they are.
-enum Problem {
+enum ProvisioningProblem {
     /// Nothing was changed.
     Faulty(String),
     /// Some changes may have been made.
@@ -92,10 +94,10 @@ impl Provisioning {
             }),
         };
         match provisioning.apply().await {
-            Err(Problem::Faulty(problem)) => {
+            Err(ProvisioningProblem::Faulty(problem)) => {
                 Err(anyhow::anyhow!("{problem}").context("provisioning.dir is at fault"))
             }
-            Ok(()) | Err(Problem::Rejected(_)) => Ok(provisioning),
+            Ok(()) | Err(ProvisioningProblem::Rejected(_)) => Ok(provisioning),
         }
     }
 
@@ -115,7 +117,7 @@ impl Provisioning {
     }
 
     /// Makes the objects of the files, and notes the problem if there is one.
-    async fn apply(&self) -> Result<(), Problem> {
+    async fn apply(&self) -> Result<(), ProvisioningProblem> {
         let before = self.stamp();
         let mut referred = BTreeSet::new();
         let read = block_in_place(|| self.read(&mut referred));
@@ -129,10 +131,12 @@ impl Provisioning {
         let stamp = if is_same { after } else { before };
         let result = match read {
             Ok(contents) => self.make(&contents).await,
-            Err(problem) => Err(Problem::Faulty(problem)),
+            Err(problem) => Err(ProvisioningProblem::Faulty(problem)),
         };
         let problem = result.as_ref().err().map(|problem| match problem {
-            Problem::Faulty(problem) | Problem::Rejected(problem) => problem.clone(),
+            ProvisioningProblem::Faulty(problem) | ProvisioningProblem::Rejected(problem) => {
+                problem.clone()
+            }
         });
         let now = self.broker.clock().now();
         {
@@ -172,16 +176,16 @@ impl Provisioning {
         })
     }
 
-    async fn make(&self, contents: &FileContents) -> Result<(), Problem> {
+    async fn make(&self, contents: &FileContents) -> Result<(), ProvisioningProblem> {
         let objects = &contents.objects[..];
         let values: Vec<Value> = objects.iter().map(|object| object.value.clone()).collect();
         let plan = self
             .doors
             .plan_provisioning(&values)
             .await
-            .map_err(Problem::Rejected)?;
+            .map_err(ProvisioningProblem::Rejected)?;
         if let Some(faults) = faults_of(&plan, objects) {
-            return Err(Problem::Faulty(format!(
+            return Err(ProvisioningProblem::Faulty(format!(
                 "nothing was changed, because of{faults}"
             )));
         }
@@ -221,18 +225,20 @@ impl Provisioning {
             let made = self.doors.provision(&file, path, body.as_ref()).await;
             made.map_err(|problem| {
                 let place = object.map_or(&file, |object| &object.place);
-                Problem::Rejected(format!("{place}: {title}: {problem}"))
+                ProvisioningProblem::Rejected(format!("{place}: {title}: {problem}"))
             })?;
         }
         let problem = kept_problem(&kept);
         self.claim(wanted.into_iter().chain(kept).collect()).await?;
-        problem.map_or(Ok(()), |problem| Err(Problem::Rejected(problem)))
+        problem.map_or(Ok(()), |problem| {
+            Err(ProvisioningProblem::Rejected(problem))
+        })
     }
 
     /// The event subscriptions and queues with messages, dead letters or pending deliveries, as `topic/subscription`.
-    async fn holding(&self) -> Result<Vec<String>, Problem> {
+    async fn holding(&self) -> Result<Vec<String>, ProvisioningProblem> {
         let counted = self.broker.accounts().await;
-        let accounts = counted.map_err(|error| Problem::Rejected(error.to_string()))?;
+        let accounts = counted.map_err(|error| ProvisioningProblem::Rejected(error.to_string()))?;
         let holds = |account: &Account| account.totals.pending + account.totals.dead_letters > 0;
         let name = |account: Account| format!("{}/{}", account.topic, account.subscription);
         Ok(accounts.into_iter().filter(holds).map(name).collect())
@@ -250,9 +256,9 @@ impl Provisioning {
         is_kept.then_some(Mark { target, file })
     }
 
-    async fn claim(&self, marks: Vec<Mark>) -> Result<(), Problem> {
+    async fn claim(&self, marks: Vec<Mark>) -> Result<(), ProvisioningProblem> {
         let claimed = self.broker.set_provisioned(marks).await;
-        claimed.map_err(|error| Problem::Rejected(error.to_string()))
+        claimed.map_err(|error| ProvisioningProblem::Rejected(error.to_string()))
     }
 }
 
@@ -282,9 +288,9 @@ fn kept_problem(kept: &[Mark]) -> Option<String> {
     ))
 }
 
-fn mark(object: &Object) -> Option<Mark> {
+fn mark(object: &ConfiguredObject) -> Option<Mark> {
     let kind: TargetKind = serde_json::from_value(object.value["kind"].clone()).ok()?;
-    let target: Target = kind.named(object.value["name"].as_str()?);
+    let target: AuditTarget = kind.named(object.value["name"].as_str()?);
     let file = object.file.display().to_string();
     Some(Mark { target, file })
 }

@@ -7,7 +7,7 @@ use crate::model::setting::{SavedSettings, Settings};
 /// Puts a configuration in force, as far as it can change; fails with the reason.
 type Apply = Box<dyn Fn(&Config) -> Result<(), String> + Send + Sync>;
 
-struct Rules {
+struct ReloadRules {
     /// The configuration that the process was started with, without the saved settings.
     start: Config,
     apply: Apply,
@@ -19,11 +19,11 @@ pub(super) fn running_settings(
     saved: SavedSettings,
     apply: Apply,
 ) -> RunningSettings {
-    let rules = Rules { start, apply };
+    let rules = ReloadRules { start, apply };
     RunningSettings::new(rules.resolve(&saved), saved, rules)
 }
 
-impl SettingRules for Rules {
+impl SettingRules for ReloadRules {
     fn problem(&self, name: &'static str, value: &str) -> Option<String> {
         self.start.problem_of_saved(name, value)
     }

@@ -19,13 +19,13 @@ const QUIET: &str =
 
 /// The log of this process. Clones share it; the default is none.
 #[derive(Clone, Debug, Default)]
-pub struct Log {
+pub struct ProcessLog {
     /// Its newest lines.
     pub tail: LogTail,
     filter: Option<reload::Handle<filter::Targets, Registry>>,
 }
 
-impl Log {
+impl ProcessLog {
     /// Logs more or less from now on.
     pub(super) fn set_level(&self, level: &str) -> anyhow::Result<()> {
         match &self.filter {
@@ -41,7 +41,7 @@ fn filter(level: &str) -> anyhow::Result<filter::Targets> {
 }
 
 /// Starts the log. May be called once per process.
-pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<Log> {
+pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<ProcessLog> {
     let (filter, handle) = reload::Layer::new(filter(level)?);
     let is_terminal = io::stderr().is_terminal();
     // Colours are the log's own: it writes out the escape characters of others.
@@ -68,12 +68,12 @@ pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<Log> {
         .with_ansi(false)
         .with_target(false)
         .with_writer(move || {
-            VisibleLines(|line| visible(line, &['\n', '\t']), Lines(kept.clone()))
+            VisibleLines(|line| visible(line, &['\n', '\t']), LogLines(kept.clone()))
         });
     let registry = tracing_subscriber::registry().with(filter);
     let started = registry.with(written).with(kept).try_init();
     started.context("the log could not be started")?;
-    Ok(Log {
+    Ok(ProcessLog {
         tail,
         filter: Some(handle),
     })
@@ -95,9 +95,9 @@ impl<W: io::Write> io::Write for VisibleLines<W> {
 }
 
 /// Takes what is written as one line; the log writes each event at once.
-struct Lines(LogTail);
+struct LogLines(LogTail);
 
-impl io::Write for Lines {
+impl io::Write for LogLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.0.push(&String::from_utf8_lossy(line));
         Ok(line.len())

@@ -25,7 +25,7 @@ const PIECE: usize = 4 * 1_024;
 
 tokio::task_local! {
     /// The watch over the stream that the task serves.
-    static WATCH: Arc<Watch>;
+    static WATCH: Arc<UnreadWatch>;
 }
 
 /// Runs streams of one connection of HTTP/2, each until its answer is handed over or its client takes nothing of it.
@@ -48,7 +48,7 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let watch = Arc::new(Watch::default());
+        let watch = Arc::new(UnreadWatch::default());
         let given_up = Arc::clone(&watch);
         let mut stream = Box::pin(WATCH.scope(watch, async move {
             tokio::select! {
@@ -65,13 +65,13 @@ where
 }
 
 #[derive(Debug, Default)]
-struct Watch {
+struct UnreadWatch {
     /// Is true while there is something that the client has not taken.
     is_clients_turn: AtomicBool,
     turned: Notify,
 }
 
-impl Watch {
+impl UnreadWatch {
     fn set(&self, is_clients_turn: bool) {
         self.is_clients_turn
             .store(is_clients_turn, Ordering::Relaxed);
@@ -114,7 +114,7 @@ struct Watched<K> {
     rest: Bytes,
     is_over: bool,
     /// `None` over HTTP/1, where the connection itself is watched.
-    watch: Option<Arc<Watch>>,
+    watch: Option<Arc<UnreadWatch>>,
     /// Held until it is gone, with each piece of it.
     kept: Arc<K>,
 }

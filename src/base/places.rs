@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::oneshot;
 
-use crate::base::turns::Turns;
+use crate::base::turns::FairQueue;
 
 /// The places. Cheap to clone.
 pub struct Places<K: Clone + Eq + Hash>(Arc<Mutex<PlacesState<K>>>);
@@ -14,7 +14,7 @@ pub struct Places<K: Clone + Eq + Hash>(Arc<Mutex<PlacesState<K>>>);
 struct PlacesState<K: Clone + Eq + Hash> {
     /// None while anybody waits.
     free: usize,
-    waiting: Turns<K, oneshot::Sender<TakenPlace<K>>>,
+    waiting: FairQueue<K, oneshot::Sender<TakenPlace<K>>>,
 }
 
 /// How many may wait.
@@ -50,7 +50,7 @@ impl<K: Clone + Eq + Hash> Places<K> {
     pub fn of(count: usize) -> Self {
         Self(Arc::new(Mutex::new(PlacesState {
             free: count,
-            waiting: Turns::default(),
+            waiting: FairQueue::default(),
         })))
     }
 

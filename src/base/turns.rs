@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 /// A queue of each key in its own order, and of the keys in turn. Keys of one group have its turn together, and take turns in it.
 #[derive(Debug)]
-pub struct Turns<K, T> {
+pub struct FairQueue<K, T> {
     by_key: HashMap<K, VecDeque<T>>,
     /// The keys of each group of which something waits, the next one first.
     groups: HashMap<K, VecDeque<K>>,
@@ -16,7 +16,7 @@ pub struct Turns<K, T> {
     len: usize,
 }
 
-impl<K, T> Default for Turns<K, T> {
+impl<K, T> Default for FairQueue<K, T> {
     fn default() -> Self {
         Self {
             by_key: HashMap::new(),
@@ -27,7 +27,7 @@ impl<K, T> Default for Turns<K, T> {
     }
 }
 
-impl<K: Clone + Eq + Hash, T> Turns<K, T> {
+impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
     /// Adds something behind what waits of `key`, which is a group of its own.
     pub fn push(&mut self, key: K, item: T) {
         self.push_in(key.clone(), key, item);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn keys_take_turns_and_keep_their_orders() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for (key, item) in [('a', 1), ('a', 2), ('a', 3), ('b', 4), ('c', 5), ('b', 6)] {
             turns.push(key, item);
         }
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_last_one_of_whoever_has_most_makes_room() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for (key, item) in [('a', 1), ('b', 2), ('a', 3), ('a', 4)] {
             turns.push(key, item);
         }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_a_group_have_one_turn_together() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         for (group, key, item) in [
             ('g', 'a', 1),
             ('g', 'a', 2),

@@ -30,12 +30,12 @@ use url::Url;
 
 pub use crate::store::{PromisedNumber, Resubmitted};
 pub use diagnostics::meters::Meters;
-pub use diagnostics::recount::{Account, Counts, Verified};
+pub use diagnostics::recount::{Account, SubscriptionCounts, Verified};
 pub use dispatch::retry_now::{Hold, RetryNowError};
 pub use explain::{TooManyTrials, explain_to_all, explain_to_one, try_out};
 pub use housekeeping::alerts::CertificateEnd;
 pub use housekeeping::backup::{BackupRejected, BackupRequest, is_backup_place_allowed};
-pub use housekeeping::retention::{Preview, StorageReport, StorageStatus};
+pub use housekeeping::retention::{PruningPreview, StorageReport, StorageStatus};
 pub use manage::alerts::AlertError;
 pub use manage::inspectors::InspectorError;
 pub use manage::queues::{Put, Queue};
@@ -45,17 +45,17 @@ pub use manage::{ErrorKind, ManageError, event_subscription};
 pub(crate) use messaging::samples;
 pub use messaging::{
     MessageReceiver, MessageSender, MessageView, MessagingEntity, MessagingError,
-    MessagingTransaction, NotAllowed, Purged, ReceiveRequest,
+    MessagingTransaction, NotAllowed, PurgeResult, ReceiveRequest,
 };
 pub use publish::PublishError;
 pub use publish::messages::NewMessage;
 pub use publish::send::SendError;
 pub use replay::ReplayError;
-pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
+pub use replay::resubmit::{DeadLetterResubmission, EventEdit, ResubmitError};
 pub use traces::PublishSpan;
 
 use crate::base::{Clock, Entropy, Live, TimeScale, Timestamp, WallClock, human};
-use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
+use crate::model::audit::{AuditAction, AuditTarget, Caller, TargetKind};
 use crate::model::backup::BackupRules;
 use crate::model::destination::DeliveryMode;
 use crate::model::export::{ExportRules, Outage};
@@ -137,10 +137,10 @@ impl BrokerOptions {
 /// A handle on the broker. Cheap to clone.
 #[derive(Clone)]
 pub struct Broker {
-    shared: Arc<Shared>,
+    shared: Arc<BrokerParts>,
 }
 
-struct Shared {
+struct BrokerParts {
     clock: Clock,
     entropy: Entropy,
     time_scale: TimeScale,
@@ -188,7 +188,7 @@ struct Shared {
     /// Notices that are not stored yet.
     notices: notices::WaitingNotices,
     /// Rejected publish requests that are not stored yet.
-    rejections: rejections::Waiting,
+    rejections: rejections::UnstoredRejections,
     /// Uses of access keys that are not stored yet.
     key_uses: WaitingKeyUses,
     uses: Uses,
@@ -208,7 +208,7 @@ impl Broker {
         let unfinished = Unfinished::of(store.ledger.resume(options.clock.now()).await?);
         let provisioned = store.provisioned.all().await?.into_iter().collect();
         let broker = Self {
-            shared: Arc::new_cyclic(|shared| Shared {
+            shared: Arc::new_cyclic(|shared| BrokerParts {
                 traces: outbound.has_collector().then(Traces::default),
                 store,
                 outbound: outbound.with_inside(INSPECTOR_HOST, inspection(shared)),
@@ -237,7 +237,7 @@ impl Broker {
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),
                 notices: notices::WaitingNotices::default(),
-                rejections: rejections::Waiting::default(),
+                rejections: rejections::UnstoredRejections::default(),
                 key_uses: WaitingKeyUses::default(),
                 uses: Uses::of(
                     uses,
@@ -376,7 +376,7 @@ impl Broker {
         &self,
         by: &Caller,
         action: AuditAction,
-        target: Target,
+        target: AuditTarget,
     ) -> Result<(), StoreError> {
         self.store().audit.record(by.did(action, target)).await
     }

@@ -49,7 +49,7 @@ pub enum AlertCondition {
 
 /// The observations that alert rules are evaluated against.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct AlertObservations {
     pub endpoints: Vec<(String, EndpointHealth)>,
     /// When the oldest pending delivery of each subscription was published.
     pub oldest_pending: Vec<(String, Timestamp)>,
@@ -167,7 +167,7 @@ impl AlertCondition {
         }
     }
 
-    fn findings(&self, facts: &Facts, now: Timestamp) -> Vec<Finding> {
+    fn findings(&self, facts: &AlertObservations, now: Timestamp) -> Vec<Finding> {
         match self {
             Self::EndpointFailing { minutes } => {
                 let endpoints = facts.endpoints.iter();
@@ -268,7 +268,7 @@ impl StoredAlertRule {
     /// there is none, and what fires is told later.
     pub fn evaluate(
         &self,
-        facts: &Facts,
+        facts: &AlertObservations,
         is_heard: bool,
         now: Timestamp,
     ) -> (Vec<Alert>, Option<AlertMessage>) {

@@ -146,13 +146,13 @@ impl Caller {
     }
 
     /// The entry about a new definition of `target`, or its deletion; the store adds what changes.
-    pub fn defined(&self, target: Target) -> AuditEntry {
+    pub fn defined(&self, target: AuditTarget) -> AuditEntry {
         let changes = Vec::new();
         self.did(AuditAction::Update { changes }, target)
     }
 
     /// The entry about what the caller does.
-    pub fn did(&self, action: AuditAction, target: Target) -> AuditEntry {
+    pub fn did(&self, action: AuditAction, target: AuditTarget) -> AuditEntry {
         AuditEntry {
             caller: self.clone(),
             action,
@@ -163,7 +163,7 @@ impl Caller {
 
 /// The object of an action. It keeps its name when the object itself is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct AuditTarget {
     pub kind: TargetKind,
     /// The name or the number; `topic/name` of a subscription, `topic/subscription/name` of a rule, `queue/name` of an
     /// access rule, empty for the appliance.
@@ -200,8 +200,8 @@ pub enum TargetKind {
 
 impl TargetKind {
     /// The target of that name or number.
-    pub fn named(self, name: impl fmt::Display) -> Target {
-        Target {
+    pub fn named(self, name: impl fmt::Display) -> AuditTarget {
+        AuditTarget {
             kind: self,
             name: name.to_string(),
         }
@@ -218,7 +218,7 @@ impl From<EntityKind> for TargetKind {
     }
 }
 
-impl Target {
+impl AuditTarget {
     /// Everything, or nothing in particular.
     pub fn appliance() -> Self {
         TargetKind::Appliance.named("")
@@ -250,7 +250,7 @@ impl Target {
 }
 
 /// Writes the target in the form that it has in a sentence.
-impl fmt::Display for Target {
+impl fmt::Display for AuditTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         match self.kind {
@@ -446,7 +446,7 @@ impl AuditAction {
 pub struct AuditEntry {
     pub caller: Caller,
     pub action: AuditAction,
-    pub target: Target,
+    pub target: AuditTarget,
 }
 
 ids! {
@@ -632,7 +632,7 @@ impl SecretKind {
 /// Properties that a sentence names; the others are counted.
 const NAMED_MAX: usize = 3;
 
-fn updated(changes: &[Change], target: &Target) -> String {
+fn updated(changes: &[Change], target: &AuditTarget) -> String {
     // The last part of a name says what it is; the entry has all of it.
     let last = |change: &Change| {
         let property = &change.property;

@@ -38,7 +38,7 @@ pub enum Destination {
     /// A Service Bus topic of this appliance, in which each event becomes a message.
     ServiceBusTopic(ServiceBusEntity),
     /// Pull delivery: receivers fetch the events. Only for namespace topics, and for queues.
-    Queue(PullQueue),
+    Queue(PullSettings),
 }
 
 /// The limits of a destination that nothing is sent to.
@@ -88,7 +88,7 @@ impl Destination {
     }
 
     /// Returns how its events are pulled; `None` where they are pushed.
-    pub fn pull_queue(&self) -> Option<&PullQueue> {
+    pub fn pull_queue(&self) -> Option<&PullSettings> {
         match self {
             Self::WebHook(_) | Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) => None,
             Self::Queue(queue) => Some(queue),
@@ -153,8 +153,8 @@ impl From<WebHook> for Destination {
     }
 }
 
-impl From<PullQueue> for Destination {
-    fn from(queue: PullQueue) -> Self {
+impl From<PullSettings> for Destination {
+    fn from(queue: PullSettings) -> Self {
         Self::Queue(queue)
     }
 }
@@ -234,7 +234,7 @@ impl EntityId {
 
 /// Settings of pull delivery (rule N5, S1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PullQueue {
+pub struct PullSettings {
     /// How long a receiver locks an event unless it renews the lock.
     pub lock_duration: Duration,
     pub receiving: ReceiveRules,
@@ -244,7 +244,7 @@ pub struct PullQueue {
     pub upkeep: EntityUpkeep,
 }
 
-impl PullQueue {
+impl PullSettings {
     /// Returns the settings of an event subscription whose events are pulled.
     pub fn of_events(lock_duration: Duration) -> Self {
         Self {

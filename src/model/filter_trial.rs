@@ -19,14 +19,14 @@ pub struct TrialFindings {
     pub matched: SampleCount,
     pub unmatched: SampleCount,
     /// Present if there is a filter to compare with.
-    pub comparison: Option<Comparison>,
+    pub comparison: Option<FilterComparison>,
     /// The oldest event that was tried.
     pub oldest: Option<(EventKey, Timestamp)>,
 }
 
 /// How the proposed filter differs from the current one.
 #[derive(Clone, Debug, Default)]
-pub struct Comparison {
+pub struct FilterComparison {
     /// Events that the current filter matches.
     pub current_matched: usize,
     pub newly_matched: SampleCount,
@@ -37,12 +37,12 @@ pub struct Comparison {
 #[derive(Clone, Debug, Default)]
 pub struct SampleCount {
     pub count: usize,
-    pub samples: Vec<Sample>,
+    pub samples: Vec<SampleEvent>,
 }
 
 /// An event as an example.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct SampleEvent {
     pub key: EventKey,
     pub received_at: Timestamp,
     pub id: String,
@@ -54,7 +54,7 @@ pub struct Sample {
     pub problem: Option<String>,
 }
 
-impl Sample {
+impl SampleEvent {
     fn of(stored: &StoredEvent) -> Self {
         Self {
             key: stored.key,
@@ -71,7 +71,7 @@ impl Sample {
 impl FilterTrial {
     /// A trial of `proposed`, compared with `current` if there is one.
     pub fn new(proposed: Filter, current: Option<Filter>) -> Self {
-        let comparison = current.as_ref().map(|_| Comparison::default());
+        let comparison = current.as_ref().map(|_| FilterComparison::default());
         Self {
             proposed,
             current,
@@ -85,9 +85,9 @@ impl FilterTrial {
     /// Tries one event; they come newest first.
     pub fn add(&mut self, stored: &StoredEvent, view: &EventView<'_>) {
         let matches = self.proposed.matches(view);
-        let sample = || Sample {
+        let sample = || SampleEvent {
             failed: self.proposed.explain(view).first_failed().cloned(),
-            ..Sample::of(stored)
+            ..SampleEvent::of(stored)
         };
         let findings = &mut self.findings;
         findings.oldest = Some((stored.key, stored.received_at));
@@ -118,11 +118,11 @@ impl TrialFindings {
     pub fn add(&mut self, stored: &StoredEvent, matches: Result<bool, String>) {
         self.oldest = Some((stored.key, stored.received_at));
         match matches {
-            Ok(true) => self.matched.add(|| Sample::of(stored)),
-            Ok(false) => self.unmatched.add(|| Sample::of(stored)),
-            Err(problem) => self.unmatched.add(|| Sample {
+            Ok(true) => self.matched.add(|| SampleEvent::of(stored)),
+            Ok(false) => self.unmatched.add(|| SampleEvent::of(stored)),
+            Err(problem) => self.unmatched.add(|| SampleEvent {
                 problem: Some(problem),
-                ..Sample::of(stored)
+                ..SampleEvent::of(stored)
             }),
         }
     }
@@ -137,7 +137,7 @@ impl SampleCount {
     /// Samples to keep: enough to see what kind of events they are.
     pub const SAMPLES_MAX: usize = 5;
 
-    fn add(&mut self, sample: impl FnOnce() -> Sample) {
+    fn add(&mut self, sample: impl FnOnce() -> SampleEvent) {
         self.count += 1;
         if self.samples.len() < Self::SAMPLES_MAX {
             self.samples.push(sample());

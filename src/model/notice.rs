@@ -8,7 +8,7 @@ use crate::base::named::named_enum;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, Outcome};
 use crate::model::name::{SubscriptionName, TopicName};
-use crate::model::replay::{Progress, ReplayJobId, ReplayState};
+use crate::model::replay::{ReplayJobId, ReplayProgress, ReplayState};
 use crate::model::retention::Pressure;
 
 /// A notice.
@@ -80,7 +80,7 @@ pub struct ReplayFinished {
     pub state: ReplayState,
     /// How many deliveries it covered.
     pub total: u64,
-    pub progress: Progress,
+    pub progress: ReplayProgress,
 }
 
 impl Notice {

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::model::audit::{Target, TargetKind};
+use crate::model::audit::{AuditTarget, TargetKind};
 
 /// An object, and the file that it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    pub target: Target,
+    pub target: AuditTarget,
     /// The path of the file.
     pub file: String,
 }
@@ -22,12 +22,12 @@ impl Provisioned {
     }
 
     /// The file that an object comes from, if it is one of a file.
-    pub fn file_of(&self, target: &Target) -> Option<&str> {
+    pub fn file_of(&self, target: &AuditTarget) -> Option<&str> {
         let mark = self.0.get(&(target.kind, target.name.to_lowercase()));
         mark.map(|mark| mark.file.as_str())
     }
 
-    pub fn targets(&self) -> impl Iterator<Item = &Target> + Clone {
+    pub fn targets(&self) -> impl Iterator<Item = &AuditTarget> + Clone {
         self.0.values().map(|mark| &mark.target)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::base::named::named_enum;
 use crate::model::as_written::AsWritten;
-use crate::model::destination::{EntityId, PullQueue};
+use crate::model::destination::{EntityId, PullSettings};
 use crate::model::entity_status::EntityStatus;
 use crate::model::filter::{Dialect, Filter};
 use crate::model::lease::SubQueue;
@@ -216,7 +216,7 @@ pub struct MessageSubscription {
     pub deliveries_max: u32,
     /// How long messages live at most; one may have less time of its own.
     pub time_to_live: Duration,
-    pub pull: PullQueue,
+    pub pull: PullSettings,
     pub as_written: AsWritten,
 }
 

@@ -192,12 +192,12 @@ pub struct ReplayJob {
     pub ended_at: Option<Timestamp>,
     /// Everything up to this delivery is done.
     pub cursor: DeliveryId,
-    pub progress: Progress,
+    pub progress: ReplayProgress,
 }
 
 /// The progress of a replay job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct ReplayProgress {
     pub resubmitted: u64,
     /// Sent to the URL, and not accepted.
     pub failed: u64,
@@ -206,7 +206,7 @@ pub struct Progress {
     pub errors: Vec<(DeliveryId, String)>,
 }
 
-impl Progress {
+impl ReplayProgress {
     /// Deliveries that are done.
     pub fn done(&self) -> u64 {
         self.resubmitted + self.failed + self.skipped.values().sum::<u64>()
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn only_the_first_errors_are_kept() {
-        let mut progress = Progress::default();
+        let mut progress = ReplayProgress::default();
         for number in 0..100 {
             progress.skip(DeliveryId(number), NotResubmitted::Unmatched);
             progress.fail(DeliveryId(number), "no");

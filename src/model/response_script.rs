@@ -33,10 +33,10 @@ impl fmt::Display for ScriptedResponse {
 
 /// The responses in their order; the last one repeats for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResponseScript(Vec<Entry>);
+pub struct ResponseScript(Vec<ScriptEntry>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct ScriptEntry {
     response: ScriptedResponse,
     times: u32,
 }
@@ -57,7 +57,7 @@ pub enum InvalidScript {
 impl ResponseScript {
     /// Always the same status.
     pub fn always(status: u16) -> Self {
-        Self(vec![Entry {
+        Self(vec![ScriptEntry {
             response: ScriptedResponse::Status(status),
             times: 1,
         }])
@@ -109,7 +109,7 @@ impl FromStr for ResponseScript {
     }
 }
 
-fn entry(word: &str) -> Result<Entry, InvalidScript> {
+fn entry(word: &str) -> Result<ScriptEntry, InvalidScript> {
     let (response, times) = match word.split_once('x') {
         Some((response, times)) => (response, repeat(times, word)?),
         None => (word, 1),
@@ -119,7 +119,7 @@ fn entry(word: &str) -> Result<Entry, InvalidScript> {
         "close" => ScriptedResponse::Close,
         status => ScriptedResponse::Status(self::status(status, word)?),
     };
-    Ok(Entry { response, times })
+    Ok(ScriptEntry { response, times })
 }
 
 fn repeat(times: &str, word: &str) -> Result<u32, InvalidScript> {

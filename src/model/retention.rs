@@ -46,7 +46,7 @@ pub struct Cutoff {
 
 /// How much space there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct DiskRoom {
     /// Used bytes of the database.
     pub used_bytes: u64,
     /// Free bytes on the disk; `None` if that does not matter.
@@ -79,7 +79,7 @@ impl RetentionRules {
 
     /// Returns the pressure, if there is any; `before` is the previous one. It begins at a bound and ends a tenth below
     /// it, so that it does not change with every event.
-    pub fn pressure(&self, room: &Room, before: Option<Pressure>) -> Option<Pressure> {
+    pub fn pressure(&self, room: &DiskRoom, before: Option<Pressure>) -> Option<Pressure> {
         let most = self.bytes_max.unwrap_or(u64::MAX);
         let most = match before {
             Some(Pressure::Size) => most - most / 10,
@@ -141,7 +141,7 @@ mod tests {
             (0, 550, Some(Disk), None),
             (1_001, 0, Some(Disk), Some(Size)),
         ] {
-            let room = Room {
+            let room = DiskRoom {
                 used_bytes: used,
                 disk_free_bytes: Some(free),
                 disk_free_min: 400,
@@ -153,7 +153,7 @@ mod tests {
             bytes_max: None,
             ..rules
         };
-        let room = Room {
+        let room = DiskRoom {
             used_bytes: u64::MAX,
             disk_free_bytes: None,
             disk_free_min: u64::MAX,

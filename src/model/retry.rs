@@ -75,8 +75,8 @@ impl RetryPolicy {
         let (result, now) = (&failed.result, failed.ended_at());
         let first_attempt_at = delivery.first_attempt_at.unwrap_or(failed.started_at);
         let planned = match self.step(failed.attempt) {
-            Step::Wait(wait) => scale.shrink(wait),
-            Step::Offset(offset) => (first_attempt_at + scale.shrink(offset)).since(now),
+            RetryStep::Wait(wait) => scale.shrink(wait),
+            RetryStep::Offset(offset) => (first_attempt_at + scale.shrink(offset)).since(now),
         };
         let asked = result.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
         let least = scale.shrink(self.minimum_wait(result).max(asked));
@@ -133,11 +133,11 @@ impl RetryPolicy {
         }
     }
 
-    fn step(&self, attempt: u32) -> Step {
+    fn step(&self, attempt: u32) -> RetryStep {
         let Some(last) = self.own_waits.len().checked_sub(1) else {
             return self.profile.rules().schedule.step(attempt);
         };
-        Step::Wait(self.own_waits[(attempt as usize - 1).min(last)])
+        RetryStep::Wait(self.own_waits[(attempt as usize - 1).min(last)])
     }
 
     /// The waits that are longer after certain statuses, whatever the schedule says.
@@ -190,7 +190,7 @@ impl DeliveryProfile {
         find(self.rules().rejections, failed)
     }
 
-    fn rules(self) -> &'static Rules {
+    fn rules(self) -> &'static RetryRules {
         match self {
             Self::Basic => &BASIC,
             Self::Namespace => &NAMESPACE,
@@ -199,14 +199,14 @@ impl DeliveryProfile {
 }
 
 /// A failure that a rule is about.
-enum Failure {
+enum FailureKind {
     /// A failure of any destination with this outcome.
     As(Outcome),
     /// A response of a webhook with this status, where the rules know more than its outcome says.
     Http(u16),
 }
 
-impl Failure {
+impl FailureKind {
     fn is(&self, failed: &AttemptResult) -> bool {
         match self {
             Self::As(outcome) => *outcome == failed.outcome,
@@ -216,28 +216,28 @@ impl Failure {
 }
 
 /// Returns what the rules list for a failure.
-fn find<T: Copy>(rules: &[(Failure, T)], failed: &AttemptResult) -> Option<T> {
+fn find<T: Copy>(rules: &[(FailureKind, T)], failed: &AttemptResult) -> Option<T> {
     let found = rules.iter().find(|(failure, _)| failure.is(failed));
     found.map(|(_, listed)| *listed)
 }
 
-use Failure::{As, Http};
+use FailureKind::{As, Http};
 
 /// The published rules of a profile.
-struct Rules {
+struct RetryRules {
     schedule: Schedule,
     /// Minimum delays after certain failures.
-    minimum_waits: &'static [(Failure, Duration)],
+    minimum_waits: &'static [(FailureKind, Duration)],
     /// The minimum delay after any other failure.
     minimum_wait: Duration,
     /// The failures that are not retried.
-    rejections: &'static [(Failure, DeadLetterReason)],
+    rejections: &'static [(FailureKind, DeadLetterReason)],
     attempts_max: u32,
     time_to_live_max: Duration,
 }
 
 /// Custom topics: rule 3.3, 6.5, 7.1 and section A.
-const BASIC: Rules = Rules {
+const BASIC: RetryRules = RetryRules {
     schedule: Schedule::Waits(&[
         seconds(10),
         seconds(30),
@@ -281,7 +281,7 @@ const BASIC: Rules = Rules {
 const CLIENT_ERROR: DeadLetterReason = DeadLetterReason::UndeliverableDueToClientError;
 
 /// Namespace topics: rule N6.3 and 7.
-const NAMESPACE: Rules = Rules {
+const NAMESPACE: RetryRules = RetryRules {
     schedule: Schedule::Offsets {
         listed: &[
             Duration::ZERO,
@@ -306,7 +306,7 @@ const NAMESPACE: Rules = Rules {
     time_to_live_max: NAMESPACE_TIME_TO_LIVE_MAX,
 };
 
-impl Rules {
+impl RetryRules {
     fn minimum_wait(&self, failed: &AttemptResult) -> Duration {
         find(self.minimum_waits, failed).unwrap_or(self.minimum_wait)
     }
@@ -324,7 +324,7 @@ enum Schedule {
 }
 
 /// The time of one attempt.
-enum Step {
+enum RetryStep {
     /// After the previous failure.
     Wait(Duration),
     /// After the first attempt.
@@ -333,16 +333,16 @@ enum Step {
 
 impl Schedule {
     /// The attempt after the failed one of this number (from 1).
-    fn step(&self, attempt: u32) -> Step {
+    fn step(&self, attempt: u32) -> RetryStep {
         match self {
             Self::Waits(waits) => {
                 let last = waits.len() - 1;
-                Step::Wait(waits[(attempt as usize - 1).min(last)])
+                RetryStep::Wait(waits[(attempt as usize - 1).min(last)])
             }
             Self::Offsets { listed, then_every } => {
                 let last = listed.len() - 1;
                 let beyond = attempt.saturating_sub(u32::try_from(last).unwrap_or(u32::MAX));
-                Step::Offset(listed[(attempt as usize).min(last)] + *then_every * beyond)
+                RetryStep::Offset(listed[(attempt as usize).min(last)] + *then_every * beyond)
             }
         }
     }
@@ -609,8 +609,8 @@ mod tests {
             let delivery = delivery(first_attempt_at);
             let next = policy.next_attempt_at(&delivery, &failed, TimeScale::REAL, jitter);
             let planned = match policy.step(attempt) {
-                Step::Wait(wait) => now + wait,
-                Step::Offset(offset) => first_attempt_at + offset,
+                RetryStep::Wait(wait) => now + wait,
+                RetryStep::Offset(offset) => first_attempt_at + offset,
             };
             let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
             let least = now + policy.minimum_wait(&failed.result).max(asked);

@@ -9,7 +9,7 @@ use crate::model::as_written::AsWritten;
 use crate::model::batch::BatchPolicy;
 use crate::model::blob_storage::BlobStorage;
 use crate::model::credentials::Credentials;
-use crate::model::destination::{DeliveryMode, Destination, EndpointUrl, PullQueue, WebHook};
+use crate::model::destination::{DeliveryMode, Destination, EndpointUrl, PullSettings, WebHook};
 use crate::model::entity_status::EntityStatus;
 use crate::model::filter::Filter;
 use crate::model::name::SubscriptionName;
@@ -85,7 +85,7 @@ impl SubscriptionDefinition {
     /// what is pending waits.
     pub fn unreadable(is_of_messages: bool) -> Self {
         let (destination, profile) = if is_of_messages {
-            let mut pull = PullQueue::of_events(Duration::from_secs(60));
+            let mut pull = PullSettings::of_events(Duration::from_secs(60));
             pull.upkeep.status = EntityStatus::Disabled;
             (pull.into(), DeliveryProfile::Namespace)
         } else {

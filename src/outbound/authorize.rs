@@ -22,7 +22,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::outbound::Outbound;
 use crate::outbound::mask::Mask;
 use crate::outbound::transport::{TransportError, TransportRequest, TransportResponse};
-use crate::wire::client_credentials::{self as wire, Grant};
+use crate::wire::client_credentials::{self as wire, AccessToken};
 
 /// The status by which a webhook rejects a token.
 const UNAUTHORIZED: u16 = 401;
@@ -35,9 +35,9 @@ const SLOTS_MAX: usize = 4_096;
 pub(super) struct TokenBook(Arc<Mutex<HashMap<SubscriptionId, Slot>>>);
 
 /// The token of one subscription; locked while it is fetched.
-type Slot = Arc<tokio::sync::Mutex<Option<Known>>>;
+type Slot = Arc<tokio::sync::Mutex<Option<KnownTokens>>>;
 
-struct Known {
+struct KnownTokens {
     /// The credentials it was fetched with: after a change of them it is not used.
     client: ClientCredentials,
     /// A failure is kept for a moment too, so that not every waiting request fetches again.
@@ -46,7 +46,7 @@ struct Known {
 }
 
 /// A token for a request.
-struct Token {
+struct RequestToken {
     value: Secret,
     /// Is true if it was fetched just now, so that a rejection does not mean that it is too old.
     is_fresh: bool,
@@ -138,7 +138,7 @@ impl Outbound {
         id: SubscriptionId,
         client: &ClientCredentials,
         tls: Option<&Arc<TlsMaterial>>,
-    ) -> Result<Token, TransportError> {
+    ) -> Result<RequestToken, TransportError> {
         let slot = self.tokens.slot(id);
         let mut known = slot.lock().await;
         let now = self.clock.now();
@@ -147,7 +147,7 @@ impl Outbound {
             && now < known.until
         {
             let value = known.fetched.clone().map_err(TransportError::Token)?;
-            return Ok(Token {
+            return Ok(RequestToken {
                 value,
                 is_fresh: false,
             });
@@ -158,12 +158,12 @@ impl Outbound {
             Err(_) => TOKEN_PAUSE,
         };
         let fetched = granted.map(|grant| grant.token);
-        *known = Some(Known {
+        *known = Some(KnownTokens {
             client: client.clone(),
             fetched: fetched.clone(),
             until: self.clock.now() + lasts,
         });
-        Ok(Token {
+        Ok(RequestToken {
             value: fetched.map_err(TransportError::Token)?,
             is_fresh: true,
         })
@@ -174,7 +174,7 @@ impl Outbound {
         &self,
         client: &ClientCredentials,
         tls: Option<&Arc<TlsMaterial>>,
-    ) -> Result<Result<Grant, String>, TransportError> {
+    ) -> Result<Result<AccessToken, String>, TransportError> {
         let mut headers = HeaderMap::new();
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(CONTENT_TYPE, form);
@@ -209,7 +209,7 @@ fn lasts(life: Option<Duration>) -> Duration {
     life.saturating_sub(TOKEN_MARGIN.min(life / 10))
 }
 
-fn with(request: &TransportRequest, token: &Token) -> TransportRequest {
+fn with(request: &TransportRequest, token: &RequestToken) -> TransportRequest {
     let mut request = request.clone();
     authorize(&mut request, &wire::bearer(&token.value));
     request

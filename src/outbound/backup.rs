@@ -25,7 +25,7 @@ use crate::model::backup::{
 use crate::model::blob_storage::{BlobStorage, S3Account};
 use crate::outbound::Outbound;
 use crate::outbound::mask::Mask;
-use crate::outbound::storage::{Connector, bucket};
+use crate::outbound::storage::{StorageConnector, bucket};
 use crate::outbound::transport::innermost;
 
 /// Bytes of a part, up and down: all that is in memory of a backup. S3 wants 5 MiB at least.
@@ -79,7 +79,7 @@ impl Outbound {
         let account = self.backup_account.as_deref().ok_or(
             "set backup.s3_access_key_id and backup.s3_secret_access_key for backups to S3",
         )?;
-        let connector = Connector {
+        let connector = StorageConnector {
             transport: self.transport.clone(),
             body_max: ANSWER_BYTES_MAX,
         };
@@ -142,7 +142,7 @@ impl BackupBucket {
         self.put_bytes(&mark, Bytes::new()).await?;
         let mut uploaded = 0;
         for (file, expected) in &manifest.files {
-            let mut upload = Upload {
+            let mut upload = FileUpload {
                 to: self.path(&name, file),
                 rest: expected.bytes,
                 uploaded: &mut uploaded,
@@ -180,7 +180,7 @@ impl BackupBucket {
     async fn put_file(
         &self,
         file: File,
-        upload: &mut Upload<'_>,
+        upload: &mut FileUpload<'_>,
         each_part: EachPart<'_>,
     ) -> Result<(), String> {
         if upload.rest <= PART_BYTES {
@@ -426,7 +426,7 @@ impl BackupBucket {
 }
 
 /// A file on its way.
-struct Upload<'a> {
+struct FileUpload<'a> {
     to: BlobPath,
     /// Bytes of this file.
     rest: u64,
@@ -434,7 +434,7 @@ struct Upload<'a> {
     uploaded: &'a mut u64,
 }
 
-impl Upload<'_> {
+impl FileUpload<'_> {
     fn advance(&mut self, bytes: u64, each_part: EachPart<'_>) -> Result<(), String> {
         self.rest -= bytes;
         *self.uploaded += bytes;

@@ -31,7 +31,7 @@ const CONNECTION_WINDOW: u32 = 128 * 1_024;
 pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
 
 /// The clients of one network.
-pub(super) struct Clients {
+pub(super) struct HttpClients {
     guard: Guard,
     /// Trusted besides the system's.
     authorities: Vec<CertificateDer<'static>>,
@@ -51,7 +51,7 @@ struct Used {
     last_use: u64,
 }
 
-impl Clients {
+impl HttpClients {
     pub(super) fn new(
         guard: Guard,
         authorities: Vec<CertificateDer<'static>>,
@@ -91,7 +91,7 @@ impl Clients {
         }
         let certificate = material.client_certificate.as_ref();
         let identity = certificate
-            .map(Identity::read)
+            .map(ClientIdentity::read)
             .transpose()
             .map_err(|error| NetworkError::Client(innermost(&error)))?;
         let watch = ConnectWatch::default();
@@ -123,7 +123,7 @@ fn client(
     guard: Guard,
     watch: ConnectWatch,
     authorities: &[CertificateDer<'static>],
-    identity: Option<Identity>,
+    identity: Option<ClientIdentity>,
 ) -> Result<Client, NetworkError> {
     let tls =
         tls(authorities, identity).map_err(|error| NetworkError::Client(innermost(&error)))?;
@@ -143,7 +143,7 @@ fn client(
 /// Trusts the system's authorities and these.
 pub(super) fn tls(
     authorities: &[CertificateDer<'static>],
-    identity: Option<Identity>,
+    identity: Option<ClientIdentity>,
 ) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let trusted = Verifier::new_with_extra_roots(authorities.to_vec(), Arc::clone(&provider))?;
@@ -152,7 +152,7 @@ pub(super) fn tls(
         .dangerous() // no more than the verifier is
         .with_custom_certificate_verifier(Arc::new(trusted));
     match identity {
-        Some(Identity { chain, key }) => config.with_client_auth_cert(chain, key),
+        Some(ClientIdentity { chain, key }) => config.with_client_auth_cert(chain, key),
         None => Ok(config.with_no_client_auth()),
     }
 }
@@ -168,12 +168,12 @@ pub(super) fn read_authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>
 }
 
 /// A client certificate with its chain, and its key.
-pub(super) struct Identity {
+pub(super) struct ClientIdentity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
-impl Identity {
+impl ClientIdentity {
     fn read(certificate: &ClientCertificate) -> Result<Self, pem::Error> {
         let chain = CertificateDer::pem_slice_iter(certificate.certificate.as_bytes());
         Ok(Self {
@@ -232,7 +232,7 @@ mod tests {
     fn each_material_has_one_client() {
         let clock = Clock::system();
         let guard = Guard::new(EgressPolicy::default(), clock, system_lookup());
-        let clients = Clients::new(guard, Vec::new()).expect("clients");
+        let clients = HttpClients::new(guard, Vec::new()).expect("clients");
         let (one, other) = (real_material(), real_material());
         clients.find(None).expect("the shared one");
         for material in [&one, &other, &Arc::new(TlsMaterial::clone(&one))] {

@@ -15,7 +15,9 @@ use crate::model::limits::RESPONSE_READ_MAX;
 use crate::outbound::Outbound;
 use crate::outbound::connect_watch::ConnectWatch;
 use crate::outbound::evaluate::{EgressVerdict, evaluate};
-use crate::outbound::transport::{Network, TransportError, TransportRequest, TransportResponse};
+use crate::outbound::transport::{
+    PolicyNetwork, TransportError, TransportRequest, TransportResponse,
+};
 
 #[cfg(test)]
 mod tests;
@@ -30,12 +32,12 @@ pub struct Connectivity {
     /// How long the look-up took; `None` if there was none.
     pub lookup: Option<Duration>,
     /// `None` if no request was made.
-    pub call: Option<Call>,
+    pub call: Option<ProbeRequest>,
 }
 
 /// The request that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct ProbeRequest {
     /// How long connecting took, TLS included; `None` without a connection.
     pub connect: Option<Duration>,
     pub response: Result<Reached, TransportError>,
@@ -67,7 +69,7 @@ impl Outbound {
     }
 }
 
-async fn connectivity(network: &Network, url: &Url, clock: &Clock) -> Connectivity {
+async fn connectivity(network: &PolicyNetwork, url: &Url, clock: &Clock) -> Connectivity {
     if let Some(name) = url.domain() {
         network.guard().forget(name);
     }
@@ -85,7 +87,7 @@ async fn connectivity(network: &Network, url: &Url, clock: &Clock) -> Connectivi
     }
 }
 
-async fn call(network: &Network, url: &Url, clock: &Clock) -> Call {
+async fn call(network: &PolicyNetwork, url: &Url, clock: &Clock) -> ProbeRequest {
     let request = TransportRequest {
         method: Method::HEAD,
         url: url.clone(),
@@ -107,7 +109,7 @@ async fn call(network: &Network, url: &Url, clock: &Clock) -> Call {
         clock_skew: said_at(&response.headers)
             .map(|theirs| ClockSkew::measured(theirs, sent_at, received_at)),
     };
-    Call {
+    ProbeRequest {
         connect,
         response: response.map(reached),
     }

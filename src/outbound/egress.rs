@@ -39,7 +39,7 @@ pub enum Permit {
 
 /// Why a request is denied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
+pub enum EgressDenied {
     #[error("{address} is {what}; allow it with --egress-allow {}{}", IpNet::from(*address), or_network(net))]
     NotPublic {
         address: IpAddr,
@@ -70,19 +70,19 @@ fn or_network(net: &IpNet) -> String {
 impl EgressPolicy {
     /// Checks what can be checked before a look-up: the form of the URL and, if its host is an address, that
     /// address. The addresses of a host name are checked when it is resolved.
-    pub fn check_url(&self, url: &Url) -> Result<(), Denied> {
+    pub fn check_url(&self, url: &Url) -> Result<(), EgressDenied> {
         match url.scheme() {
             "https" => {}
-            "http" if self.require_https => return Err(Denied::PlainHttp),
+            "http" if self.require_https => return Err(EgressDenied::PlainHttp),
             "http" => {}
-            _ => return Err(Denied::Scheme),
+            _ => return Err(EgressDenied::Scheme),
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Denied::UserInfo);
+            return Err(EgressDenied::UserInfo);
         }
         // The parsed host, never its text: 0x7f.1 and 2130706433 are 127.0.0.1 by now.
         match url.host() {
-            None | Some(Host::Domain("")) => Err(Denied::NoHost),
+            None | Some(Host::Domain("")) => Err(EgressDenied::NoHost),
             Some(Host::Domain(_)) => Ok(()),
             Some(Host::Ipv4(address)) => self.check_address(address.into()).map(drop),
             Some(Host::Ipv6(address)) => self.check_address(address.into()).map(drop),
@@ -92,14 +92,14 @@ impl EgressPolicy {
     /// Returns whether this machine may not be called unless `allow` says so.
     pub fn shuts_out_this_machine(&self) -> bool {
         let judged = self.check_address(Ipv4Addr::LOCALHOST.into());
-        matches!(judged, Err(Denied::NotPublic { .. }))
+        matches!(judged, Err(EgressDenied::NotPublic { .. }))
     }
 
     /// Checks an address, and the IPv4 address that it may embed.
-    pub fn check_address(&self, address: IpAddr) -> Result<Permit, Denied> {
+    pub fn check_address(&self, address: IpAddr) -> Result<Permit, EgressDenied> {
         let address = address.to_canonical();
         if let Some(net) = self.deny.iter().find(|net| net.contains(&address)) {
-            return Err(Denied::ByOperator { address, net: *net });
+            return Err(EgressDenied::ByOperator { address, net: *net });
         }
         let permit = self.check_block(address)?;
         if let IpAddr::V6(outer) = address
@@ -110,7 +110,7 @@ impl EgressPolicy {
         Ok(permit)
     }
 
-    fn check_block(&self, address: IpAddr) -> Result<Permit, Denied> {
+    fn check_block(&self, address: IpAddr) -> Result<Permit, EgressDenied> {
         let Some(block) = block_of(address) else {
             return Ok(Permit::Public);
         };
@@ -123,7 +123,7 @@ impl EgressPolicy {
                 what: block.what,
                 by: *by,
             }),
-            None => Err(Denied::NotPublic {
+            None => Err(EgressDenied::NotPublic {
                 address,
                 what: block.what,
                 net: block.net,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use url::{Host, Url};
 
 use crate::outbound::Outbound;
-use crate::outbound::egress::{Denied, EgressPolicy, Permit};
+use crate::outbound::egress::{EgressDenied, EgressPolicy, Permit};
 use crate::outbound::resolver::{Guard, ResolveError};
 
 /// The decision of the egress policy on a URL.
@@ -15,7 +15,7 @@ pub enum EgressVerdict {
     Allowed(Vec<(IpAddr, Permit)>),
     /// A request would be served inside the appliance.
     Inside,
-    Denied(Denied),
+    Denied(EgressDenied),
     /// Its host cannot be resolved, for this reason.
     Unresolved(String),
 }
@@ -33,7 +33,7 @@ impl Outbound {
 pub(super) async fn evaluate(policy: &EgressPolicy, guard: &Guard, url: &Url) -> EgressVerdict {
     let found = match (policy.check_url(url), url.host()) {
         (Err(denied), _) => return EgressVerdict::Denied(denied),
-        (Ok(()), None) => return EgressVerdict::Denied(Denied::NoHost),
+        (Ok(()), None) => return EgressVerdict::Denied(EgressDenied::NoHost),
         (Ok(()), Some(Host::Ipv4(address))) => Ok(vec![address.into()]),
         (Ok(()), Some(Host::Ipv6(address))) => Ok(vec![address.into()]),
         (Ok(()), Some(Host::Domain(name))) => guard.addresses(name).await,

@@ -51,7 +51,7 @@ pub struct IdentityProvider {
     options: Arc<ProviderOptions>,
     transport: HttpTransport,
     clock: Clock,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownProvider>>,
 }
 
 /// The secrets of one sign-in.
@@ -84,7 +84,7 @@ pub enum ProviderError {
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownProvider {
     provider: Option<Arc<Provider>>,
     read_at: Timestamp,
     failed: Option<(Timestamp, ProviderError)>,
@@ -120,7 +120,7 @@ impl Metadata {
 }
 
 #[derive(Deserialize)]
-struct Tokens {
+struct ProviderTokens {
     id_token: String,
     access_token: Option<String>,
 }
@@ -238,7 +238,7 @@ impl IdentityProvider {
     async fn with_user_info(
         &self,
         metadata: &Metadata,
-        tokens: &Tokens,
+        tokens: &ProviderTokens,
         claims: Claims,
     ) -> Result<Claims, ProviderError> {
         let wanted = [&self.options.user_claim, &self.options.groups_claim];
@@ -268,7 +268,7 @@ impl IdentityProvider {
         code: &str,
         verifier: &str,
         redirect_url: &str,
-    ) -> Result<Tokens, ProviderError> {
+    ) -> Result<ProviderTokens, ProviderError> {
         let methods = metadata.token_endpoint_auth_methods_supported.as_ref();
         let basic = "client_secret_basic";
         let takes_basic = methods.is_none_or(|all| all.iter().any(|method| method == basic));
@@ -333,7 +333,7 @@ impl IdentityProvider {
         }
         match self.discover().await {
             Ok(provider) => {
-                *known = Known {
+                *known = KnownProvider {
                     provider: Some(Arc::clone(&provider)),
                     read_at: self.clock.now(),
                     failed: None,

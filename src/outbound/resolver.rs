@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::Service;
 
 use crate::base::{Clock, Timestamp};
-use crate::outbound::egress::{Denied, EgressPolicy};
+use crate::outbound::egress::{EgressDenied, EgressPolicy};
 
 #[cfg(test)]
 mod tests;
@@ -69,7 +69,7 @@ pub(super) fn system_lookup() -> Lookup {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ResolveError {
     #[error(transparent)]
-    Denied(#[from] Denied),
+    Denied(#[from] EgressDenied),
     #[error("{0}")]
     Failed(String),
     /// It has not been looked up.
@@ -84,9 +84,9 @@ type Found = watch::Receiver<Option<Resolved>>;
 
 /// The resolver. Cheap to clone; clones share places and cache.
 #[derive(Clone)]
-pub(super) struct Guard(Arc<Shared>);
+pub(super) struct Guard(Arc<SharedResolver>);
 
-struct Shared {
+struct SharedResolver {
     policy: EgressPolicy,
     clock: Clock,
     lookup: Lookup,
@@ -94,17 +94,17 @@ struct Shared {
     /// Places of each domain that has names under way.
     shares: Mutex<HashMap<String, Weak<Semaphore>>>,
     under_way: Mutex<HashMap<String, Found>>,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, KnownAddresses>>,
 }
 
-struct Known {
+struct KnownAddresses {
     until: Timestamp,
     resolved: Resolved,
 }
 
 impl Guard {
     pub(super) fn new(policy: EgressPolicy, clock: Clock, lookup: Lookup) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedResolver {
             policy,
             clock,
             lookup,
@@ -227,7 +227,7 @@ impl Guard {
         }
         known.insert(
             name.to_owned(),
-            Known {
+            KnownAddresses {
                 until: now + kept,
                 resolved: resolved.clone(),
             },

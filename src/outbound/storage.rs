@@ -67,7 +67,7 @@ impl Outbound {
 
     /// The storage, and the path of the container in it.
     fn open_storage(&self, blob: &Blob<'_>) -> Result<(Arc<dyn ObjectStore>, BlobPath), String> {
-        let connector = Connector {
+        let connector = StorageConnector {
             transport: self.transport.clone(),
             body_max: RESPONSE_READ_MAX,
         };
@@ -180,26 +180,26 @@ async fn put(
 
 /// Lets the storage client use our transport.
 #[derive(Clone)]
-pub(super) struct Connector {
+pub(super) struct StorageConnector {
     pub(super) transport: HttpTransport,
     /// Bytes of an answer that are read.
     pub(super) body_max: usize,
 }
 
-impl fmt::Debug for Connector {
+impl fmt::Debug for StorageConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connector")
     }
 }
 
-impl HttpConnector for Connector {
+impl HttpConnector for StorageConnector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(self.clone()))
     }
 }
 
 #[async_trait]
-impl HttpService for Connector {
+impl HttpService for StorageConnector {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
         let url = Url::parse(&parts.uri.to_string())

@@ -21,10 +21,10 @@ use url::Url;
 use crate::base::{Clock, Live};
 use crate::model::credentials::TlsMaterial;
 use crate::model::limits::LATE_ANSWER_WINDOW;
-use crate::outbound::clients::{Client, Clients, read_authorities};
+use crate::outbound::clients::{Client, HttpClients, read_authorities};
 use crate::outbound::connect_watch::ConnectWatch;
 use crate::outbound::connector::ConnectTimeout;
-use crate::outbound::egress::{Denied, EgressPolicy};
+use crate::outbound::egress::{EgressDenied, EgressPolicy};
 use crate::outbound::late_response::{LateResponseSlot, PendingResponse};
 use crate::outbound::resolver::{Guard, Lookup, ResolveError, system_lookup};
 use crate::outbound::tls_failure;
@@ -96,7 +96,7 @@ pub enum TransportError {
     Token(String),
     /// The egress policy forbids the request.
     #[error("not called: {0}")]
-    Denied(#[from] Denied),
+    Denied(#[from] EgressDenied),
 }
 
 /// Makes requests. Cheap to clone.
@@ -170,7 +170,7 @@ impl HttpTransport {
     }
 
     /// The network of a request to `url`; `None` if it is served without one.
-    pub(super) fn network(&self, url: &Url) -> Option<Arc<Network>> {
+    pub(super) fn network(&self, url: &Url) -> Option<Arc<PolicyNetwork>> {
         match self {
             Self::Inside(inside) if url.host_str() == Some(inside.host) => None,
             Self::Network(_) | Self::Scripted(_) | Self::Inside(_) => self.outside(),
@@ -178,7 +178,7 @@ impl HttpTransport {
     }
 
     /// The network of what is served by nobody inside; `None` without one.
-    pub(super) fn outside(&self) -> Option<Arc<Network>> {
+    pub(super) fn outside(&self) -> Option<Arc<PolicyNetwork>> {
         match self {
             Self::Network(network) => Some(network.current.get()),
             Self::Scripted(_) => None,
@@ -212,7 +212,7 @@ impl Inside {
 /// The network, behind the egress policy. Cheap to clone; clones share connections, and the policy.
 #[derive(Clone)]
 pub struct NetworkTransport {
-    current: Live<Network>,
+    current: Live<PolicyNetwork>,
     clock: Clock,
     lookup: Lookup,
     authorities: Vec<CertificateDer<'static>>,
@@ -220,10 +220,10 @@ pub struct NetworkTransport {
 
 /// The network under one policy. Another policy has connections and look-ups of its own, so that none outlives the rule
 /// that allowed it.
-pub(super) struct Network {
+pub(super) struct PolicyNetwork {
     policy: EgressPolicy,
     guard: Guard,
-    clients: Clients,
+    clients: HttpClients,
 }
 
 /// A response whose body is still to be read.
@@ -268,7 +268,7 @@ impl NetworkTransport {
             extra_authorities,
         } = options;
         let authorities = read_authorities(&extra_authorities)?;
-        let network = Network::new(egress, &clock, &lookup, &authorities)?;
+        let network = PolicyNetwork::new(egress, &clock, &lookup, &authorities)?;
         Ok(Self {
             current: Live::new(network),
             clock,
@@ -283,13 +283,13 @@ impl NetworkTransport {
             return Ok(()); // the connections stay
         }
         let (clock, lookup, authorities) = (&self.clock, &self.lookup, &self.authorities);
-        let network = Network::new(policy.clone(), clock, lookup, authorities)?;
+        let network = PolicyNetwork::new(policy.clone(), clock, lookup, authorities)?;
         self.current.set(network);
         Ok(())
     }
 }
 
-impl Network {
+impl PolicyNetwork {
     fn new(
         policy: EgressPolicy,
         clock: &Clock,
@@ -299,7 +299,7 @@ impl Network {
         let guard = Guard::new(policy.clone(), clock.clone(), Arc::clone(lookup));
         Ok(Self {
             policy,
-            clients: Clients::new(guard.clone(), authorities.to_vec())?,
+            clients: HttpClients::new(guard.clone(), authorities.to_vec())?,
             guard,
         })
     }

@@ -8,7 +8,7 @@ use crate::model::alert::{
     AlertRule, AlertRuleId, AlertSent, StoredAlertChannel, StoredAlertMessage, StoredAlertRule,
     next_attempt,
 };
-use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
+use crate::model::audit::{AuditAction, AuditEntry, AuditTarget, Caller, TargetKind};
 use crate::model::limits::{
     ALERT_CHANNELS_MAX, ALERT_MESSAGE_INTERVAL, ALERT_MESSAGES_AT_ONCE_MAX, ALERT_MESSAGES_KEPT,
     ALERT_RULES_MAX,
@@ -21,7 +21,7 @@ use crate::store::error::StoreError;
 use crate::store::inspectors::PutOutcome;
 use crate::store::row::unreadable;
 use crate::store::sql::Sql;
-use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
+use crate::store::views::{PAGE_ROWS_MAX, PageOf, Views};
 use crate::wire::changes::changes;
 use crate::wire::resource;
 
@@ -48,17 +48,17 @@ pub struct DueAlertMessage {
 }
 
 /// A table of definitions with names.
-struct Named {
+struct DefinitionTable {
     table: &'static str,
     most: usize,
 }
 
-const RULES: Named = Named {
+const RULES: DefinitionTable = DefinitionTable {
     table: "alert_rule",
     most: ALERT_RULES_MAX,
 };
 
-const CHANNELS: Named = Named {
+const CHANNELS: DefinitionTable = DefinitionTable {
     table: "alert_channel",
     most: ALERT_CHANNELS_MAX,
 };
@@ -264,7 +264,7 @@ impl Views {
         &self,
         before: Option<AlertMessageId>,
         limit: usize,
-    ) -> Result<Page<StoredAlertMessage, AlertMessageId>, StoreError> {
+    ) -> Result<PageOf<StoredAlertMessage, AlertMessageId>, StoreError> {
         let limit = limit.clamp(1, PAGE_ROWS_MAX);
         let below = before.map_or(i64::MAX, |id| id.0);
         self.db
@@ -273,7 +273,7 @@ impl Views {
                     "{MESSAGE} WHERE alert_message.id < ?1 ORDER BY alert_message.id DESC LIMIT ?2"
                 );
                 let rows = tx.all(&select, params![below, limit + 1], stored_message)?;
-                Ok(Page::of(rows, limit, |row| row.id))
+                Ok(PageOf::of(rows, limit, |row| row.id))
             })
             .await
     }
@@ -321,7 +321,7 @@ impl Views {
     }
 }
 
-impl Named {
+impl DefinitionTable {
     fn put(
         &self,
         tx: &Connection,
@@ -359,7 +359,7 @@ impl Named {
 /// The entry about a definition that was created, updated or deleted; `None` if there was nothing to delete.
 fn entry<D: serde::Serialize>(
     by: &Caller,
-    target: Target,
+    target: AuditTarget,
     name: &str,
     before: Option<&D>,
     after: Option<&D>,

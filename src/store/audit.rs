@@ -10,13 +10,13 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use crate::base::Timestamp;
-use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, Caller, Target};
+use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, AuditTarget, Caller};
 use crate::model::limits::{AUDIT_LIFE, AUDIT_ROWS_MAX, AUDIT_ROWS_PER_SHARE_MAX};
 use crate::store::engine::db::{Db, WriteTx};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::provisioned;
 use crate::store::row::unreadable;
-use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
+use crate::store::views::{PAGE_ROWS_MAX, PageOf, Views};
 
 /// How many of the oldest entries one addition looks at, and deletes if they are too old. More than one, so that the log gets
 /// shorter when its bounds do.
@@ -103,7 +103,7 @@ impl Db {
 
 impl Views {
     /// Entries, newest first.
-    pub async fn audit(&self, query: AuditQuery) -> Result<Page<AuditRow, AuditId>, StoreError> {
+    pub async fn audit(&self, query: AuditQuery) -> Result<PageOf<AuditRow, AuditId>, StoreError> {
         self.db.read(move |tx| list(tx, &query)).await
     }
 }
@@ -170,7 +170,7 @@ fn excess(tx: &Connection) -> rusqlite::Result<i64> {
     Ok((count - AUDIT_ROWS_MAX).clamp(0, 2 * COUNTED_EACH))
 }
 
-fn list(tx: &Connection, query: &AuditQuery) -> Result<Page<AuditRow, AuditId>, StoreError> {
+fn list(tx: &Connection, query: &AuditQuery) -> Result<PageOf<AuditRow, AuditId>, StoreError> {
     let limit = query.limit.clamp(1, PAGE_ROWS_MAX);
     let newest = query
         .before
@@ -216,7 +216,7 @@ fn list(tx: &Connection, query: &AuditQuery) -> Result<Page<AuditRow, AuditId>, 
         .last()
         .filter(|_| has_more)
         .map(|row: &AuditRow| row.id);
-    Ok(Page { rows, next_before })
+    Ok(PageOf { rows, next_before })
 }
 
 fn from_row(row: &Row<'_>) -> Result<AuditRow, StoreError> {
@@ -234,7 +234,7 @@ fn from_row(row: &Row<'_>) -> Result<AuditRow, StoreError> {
                 at: Timestamp::from_ms(row.get(1)?),
             },
             action: serde_json::from_str(&details).map_err(wrong)?,
-            target: Target {
+            target: AuditTarget {
                 kind: serde_json::from_value(target_kind.into()).map_err(wrong)?,
                 name: row.get(6)?,
             },
@@ -258,7 +258,7 @@ mod tests {
             let entry = AuditEntry {
                 caller: Caller::command_line(Timestamp::from_ms(ms)),
                 action: AuditAction::Resume,
-                target: Target::appliance(),
+                target: AuditTarget::appliance(),
             };
             add(&tx, &entry).expect("an entry");
             let left = tx.query_row("SELECT count(*) FROM audit", [], |row| row.get(0));
@@ -293,7 +293,7 @@ mod tests {
             statement.reset_status(StatementStatus::Run);
             drop(statement);
             for _ in 0..count {
-                let entry = by.did(AuditAction::Resume, Target::appliance());
+                let entry = by.did(AuditAction::Resume, AuditTarget::appliance());
                 add(&tx, &entry).expect("an entry");
             }
             let statement = tx.prepare_cached(COUNT).expect("the statement");
@@ -315,7 +315,7 @@ mod tests {
                     ..Caller::command_line(Timestamp::from_ms(0))
                 },
                 action: AuditAction::Resume,
-                target: Target::appliance(),
+                target: AuditTarget::appliance(),
             };
             add(&tx, &entry).expect("an entry");
         };
@@ -362,7 +362,7 @@ mod tests {
         migrate::migrate(&mut tx).expect("a schema");
         let add_by = |name: &str, action: AuditAction, target: &str, at_s: i64| {
             let by = Caller::user(name, None, Timestamp::from_ms(at_s * 1_000));
-            add(&tx, &by.did(action, Target::user(target))).expect("an entry")
+            add(&tx, &by.did(action, AuditTarget::user(target))).expect("an entry")
         };
         let too_many = AUDIT_ROWS_PER_SHARE_MAX + 10;
         let rejected = |name: &str| {
@@ -397,7 +397,7 @@ mod tests {
                 actor,
                 ..Caller::command_line(Timestamp::from_ms(at_s * 1_000))
             };
-            add(&tx, &caller.did(action, Target::user("ann"))).expect("an entry")
+            add(&tx, &caller.did(action, AuditTarget::user("ann"))).expect("an entry")
         };
         let ann = || Actor::User("ann".to_owned());
         let mut sign_ins = (0..LINES_PER_SHARE).map(|_| told(ann(), AuditAction::SignIn, 0));

@@ -12,7 +12,7 @@ use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
 use crate::store::row::{self, unreadable};
 use crate::store::sql::Sql;
-use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
+use crate::store::views::{PAGE_ROWS_MAX, PageOf, Views};
 use crate::wire::changes::changes;
 use crate::wire::resource;
 
@@ -148,7 +148,7 @@ impl Views {
         &self,
         name: InspectorName,
         query: InspectedQuery,
-    ) -> Result<Page<InspectedRequest, u64>, StoreError> {
+    ) -> Result<PageOf<InspectedRequest, u64>, StoreError> {
         self.db.read(move |tx| list(tx, &name, &query)).await
     }
 
@@ -262,14 +262,14 @@ fn list(
     tx: &Connection,
     name: &InspectorName,
     query: &InspectedQuery,
-) -> Result<Page<InspectedRequest, u64>, StoreError> {
+) -> Result<PageOf<InspectedRequest, u64>, StoreError> {
     let limit = query.limit.clamp(1, PAGE_ROWS_MAX);
     let newest = query
         .before
         .map_or(i64::MAX as u64, |before| before.saturating_sub(1));
     let select = format!("{REQUEST} AND number <= ?2 ORDER BY number DESC LIMIT ?3");
     let rows = tx.all(&select, params![name.as_str(), newest, limit + 1], request)?;
-    Ok(Page::of(rows, limit, |row| row.number))
+    Ok(PageOf::of(rows, limit, |row| row.number))
 }
 
 fn inspector(row: &Row<'_>) -> Result<Inspector, StoreError> {

@@ -40,7 +40,7 @@ pub use engine::migrate::Upgrade;
 pub use engine::new_data_dir::{NewDataDir, can_be_filled};
 pub use engine::online_copy::Pages;
 pub use engine::salvage::{Salvaged, SalvagedTable};
-pub use engine::upkeep::{EngineStatus, Schema, Sizes, Upkeep};
+pub use engine::upkeep::{DatabaseSchema, EngineStatus, Sizes, Upkeep};
 pub use engine::write_times::{CommitTimes, Longest};
 pub use error::{BackupError, StoreError};
 pub use inspectors::{Inspectors, PutOutcome};
@@ -54,14 +54,14 @@ pub use ledger::fan_out::{FanOut, FannedOut};
 pub use ledger::forward::{ForwardMark, ForwardQuery, ForwardRequest, Forwardable};
 pub use ledger::lease::{Due, LeaseRequest, Leased};
 pub use ledger::locks::{
-    DeadLetter, DeferredQuery, LockBatch, LockChanges, LockRequest, LockSelection, LockSettled,
-    Locked, LocksSettled, NumberedQuery, Origin, PeekRequest, Peeked,
+    DeadLetterCause, DeferredQuery, ForwardOrigin, LockBatch, LockChanges, LockRequest,
+    LockSelection, LockSettled, Locked, LocksSettled, NumberedQuery, PeekRequest, Peeked,
 };
 pub use ledger::notices::{NoticeMark, OwedNotice};
 pub use ledger::request_marks::RequestMark;
 pub use ledger::resubmit::{
-    Candidate, ReplayStep, Resubmission, ResubmitDone, ResubmitOutcome, ResubmitRequest,
-    ResubmitTarget, Resubmitted, Sent,
+    ReplayStep, ResubmitCandidate, ResubmitDone, ResubmitOutcome, ResubmitRequest, ResubmitTarget,
+    Resubmitted, ResubmittedDelivery, SentOutcome,
 };
 pub use ledger::sessions::{SessionQuery, SessionRequest, SessionWait};
 pub use ledger::settle::{
@@ -71,9 +71,9 @@ pub use ledger::{Ledger, SessionStateChange, TransactionChanges, TransactionErro
 pub use provisioned::ProvisionedStore;
 pub use rejections::Rejections;
 pub use replay::CommandResult;
-pub use replay::search::{CandidateQuery, Candidates, Counted, IdRange};
+pub use replay::search::{CandidateQuery, Candidates, IdRange, RangeCount};
 pub use retention::deleted::{DeletedKind, ForgetRequest};
-pub use retention::{PruneBatch, PruneRequest, Pruned};
+pub use retention::{PruneBatch, PruneRequest, PrunedRows};
 pub use settings::SettingStore;
 pub use views::Views;
 

@@ -4,7 +4,7 @@ use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, Row, params};
 use serde_json::{Value, json};
 
-use crate::model::audit::{Actor, AuditAction, AuditEntry, Target, TargetKind};
+use crate::model::audit::{Actor, AuditAction, AuditEntry, AuditTarget, TargetKind};
 use crate::model::provisioned::Mark;
 use crate::store::engine::db::{Db, WriteTx};
 use crate::store::error::StoreError;
@@ -65,8 +65,9 @@ pub(super) fn check(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreErro
 }
 
 /// Reports whether the deletion of `outer` deletes `inner`, too.
-fn belongs_to(inner: &Target, outer: &Target) -> bool {
-    let is_outer = |of: Target| of.kind == outer.kind && of.name.eq_ignore_ascii_case(&outer.name);
+fn belongs_to(inner: &AuditTarget, outer: &AuditTarget) -> bool {
+    let is_outer =
+        |of: AuditTarget| of.kind == outer.kind && of.name.eq_ignore_ascii_case(&outer.name);
     above(inner).into_iter().any(is_outer)
 }
 

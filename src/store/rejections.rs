@@ -8,7 +8,7 @@ use crate::model::topic::TopicId;
 use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
 use crate::store::sql::Sql;
-use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
+use crate::store::views::{PAGE_ROWS_MAX, PageOf, Views};
 
 /// Rejected publish requests.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ impl Views {
     pub async fn rejections(
         &self,
         query: RejectionQuery,
-    ) -> Result<Page<StoredRejection, RejectionId>, StoreError> {
+    ) -> Result<PageOf<StoredRejection, RejectionId>, StoreError> {
         self.db.read(move |tx| list(tx, &query)).await
     }
 
@@ -105,7 +105,7 @@ fn insert(tx: &Connection, rejection: &Rejection) -> Result<(), StoreError> {
 fn list(
     tx: &Connection,
     query: &RejectionQuery,
-) -> Result<Page<StoredRejection, RejectionId>, StoreError> {
+) -> Result<PageOf<StoredRejection, RejectionId>, StoreError> {
     let limit = query.limit.clamp(1, PAGE_ROWS_MAX);
     let newest = query
         .before
@@ -118,7 +118,7 @@ fn list(
     );
     let values = params![newest, query.topic, query.reason, limit + 1];
     let rows = tx.all(&select, values, rejection)?;
-    Ok(Page::of(rows, limit, |row| row.id))
+    Ok(PageOf::of(rows, limit, |row| row.id))
 }
 
 fn rejection(row: &Row<'_>) -> Result<StoredRejection, StoreError> {

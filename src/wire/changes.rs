@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::base::Timestamp;
-use crate::model::audit::{AuditAction, AuditEntry, Change, Target, TargetKind};
+use crate::model::audit::{AuditAction, AuditEntry, AuditTarget, Change, TargetKind};
 use crate::model::name::{AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::model::queue::QueueCounts;
@@ -37,7 +37,7 @@ pub fn with_changes(entry: AuditEntry, before: &Registry, after: &Registry) -> A
 }
 
 /// A target as the API shows it, without secrets.
-fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Value> {
+fn document(registry: &Registry, target: &AuditTarget, now: Timestamp) -> Option<Value> {
     let topic = |name: &str| registry.topic(&TopicName::parse(name).ok()?);
     let name = &target.name;
     if target.kind == TargetKind::Namespace {

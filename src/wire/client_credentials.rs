@@ -16,7 +16,7 @@ const ERROR_CODE_MAX: usize = 60;
 
 /// A token and how long it lives, if the server says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct AccessToken {
     pub token: Secret,
     pub life: Option<Duration>,
 }
@@ -76,7 +76,7 @@ struct TokenResponse {
 }
 
 /// Reads the server's answer; else what is wrong with it, in words that show no secret.
-pub fn read(status: u16, body: &[u8]) -> Result<Grant, String> {
+pub fn read(status: u16, body: &[u8]) -> Result<AccessToken, String> {
     let read: Option<TokenResponse> = serde_json::from_slice(body).ok();
     if status != 200 {
         let code = read
@@ -96,7 +96,7 @@ pub fn read(status: u16, body: &[u8]) -> Result<Grant, String> {
         return Err("the authorization server's token is no bearer token".to_owned());
     }
     let life = answer.expires_in.as_ref().and_then(whole_seconds);
-    Ok(Grant {
+    Ok(AccessToken {
         token: Secret::new(token),
         life,
     })

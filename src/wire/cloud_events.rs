@@ -15,10 +15,10 @@ use crate::model::limits::{
 };
 use crate::wire::bad_input::{BadInput, BadInputKind, quoted};
 use crate::wire::content::{self, ContentType};
-use crate::wire::json::{Kind, Members, ObjectWriter};
+use crate::wire::json::{JsonKind, JsonMembers, ObjectWriter};
 use crate::wire::{envelope, field, uri_reference};
 
-use context::Context;
+use context::EventContext;
 
 const SPEC_VERSION: &str = "1.0";
 
@@ -66,7 +66,7 @@ pub(super) fn decode_for_namespace(
 }
 
 fn one_or_many(text: &str) -> Result<Vec<Event>, BadInput> {
-    if Kind::of(text) != Kind::Array {
+    if JsonKind::of(text) != JsonKind::Array {
         return structured(text);
     }
     envelope::array(text, NAMESPACE_PUBLISH_EVENTS_MAX, |_, members| {
@@ -112,7 +112,7 @@ fn structured(text: &str) -> Result<Vec<Event>, BadInput> {
 
 /// `application/json` stands for one event; for an array Event Grid has an answer of its own.
 fn single(text: &str) -> Result<Vec<Event>, BadInput> {
-    if Kind::of(text) == Kind::Array {
+    if JsonKind::of(text) == JsonKind::Array {
         return Err(BadInput::malformed(
             "this topic is configured for the 'CloudEventV10' schema. Token Expected: StartObject, \
              Actual Token Received: StartArray. Send an array with the Content-Type \
@@ -122,8 +122,8 @@ fn single(text: &str) -> Result<Vec<Event>, BadInput> {
     structured(text)
 }
 
-fn read(members: &Members<'_>) -> Result<Event, BadInput> {
-    let mut context = Context::of_version(members.get("specversion"))?;
+fn read(members: &JsonMembers<'_>) -> Result<Event, BadInput> {
+    let mut context = EventContext::of_version(members.get("specversion"))?;
     let (mut data, mut data_base64) = (None, None);
     for (name, value) in members.iter() {
         match name {

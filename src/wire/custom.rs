@@ -7,7 +7,7 @@ use crate::model::event::{Event, EventData, StoredEvent};
 use crate::model::limits::PUBLISH_EVENTS_MAX;
 use crate::model::topic::{InputMapping, MappedField};
 use crate::wire::bad_input::BadInput;
-use crate::wire::json::{self, Kind, Members};
+use crate::wire::json::{self, JsonKind, JsonMembers};
 use crate::wire::{envelope, event_grid, field};
 
 /// Reads the events of a request. What the mapping does not find comes from `now` and `entropy`.
@@ -33,7 +33,7 @@ pub(super) fn decode(
 }
 
 /// A part of the envelope that the event may leave to the appliance, but not leave blank.
-fn optional(members: &Members<'_>, from: &Option<String>) -> Result<Option<String>, BadInput> {
+fn optional(members: &JsonMembers<'_>, from: &Option<String>) -> Result<Option<String>, BadInput> {
     let Some(source_field) = from else {
         return Ok(None);
     };
@@ -44,7 +44,7 @@ fn optional(members: &Members<'_>, from: &Option<String>) -> Result<Option<Strin
 
 /// The moment of publishing, unless the event tells its own.
 fn event_time(
-    members: &Members<'_>,
+    members: &JsonMembers<'_>,
     from: &Option<String>,
     now: Timestamp,
 ) -> Result<String, BadInput> {
@@ -55,13 +55,13 @@ fn event_time(
 }
 
 /// A part of the envelope that must say something.
-fn required(members: &Members<'_>, part: &str, from: &MappedField) -> Result<String, BadInput> {
+fn required(members: &JsonMembers<'_>, part: &str, from: &MappedField) -> Result<String, BadInput> {
     let text = part_of(members, part, from)?;
     field::required(from.source_field.as_deref().unwrap_or(part), Some(text))
 }
 
 /// Empty where the mapping does not say where it comes from.
-fn data_version(members: &Members<'_>, from: &MappedField) -> Result<String, BadInput> {
+fn data_version(members: &JsonMembers<'_>, from: &MappedField) -> Result<String, BadInput> {
     if *from == MappedField::default() {
         return Ok(String::new());
     }
@@ -69,7 +69,7 @@ fn data_version(members: &Members<'_>, from: &MappedField) -> Result<String, Bad
 }
 
 /// The mapped property, or else the default value.
-fn part_of(members: &Members<'_>, part: &str, from: &MappedField) -> Result<String, BadInput> {
+fn part_of(members: &JsonMembers<'_>, part: &str, from: &MappedField) -> Result<String, BadInput> {
     let found = match &from.source_field {
         Some(path) => mapped(members, path)?,
         None => None,
@@ -84,18 +84,18 @@ fn part_of(members: &Members<'_>, part: &str, from: &MappedField) -> Result<Stri
 
 /// The value that a source field leads to: the property of exactly that name, or else the dots are
 /// taken as steps. `None` where there is nothing, or `null`.
-fn mapped(members: &Members<'_>, source_field: &str) -> Result<Option<String>, BadInput> {
+fn mapped(members: &JsonMembers<'_>, source_field: &str) -> Result<Option<String>, BadInput> {
     let Some(json) = members
         .get(source_field)
         .or_else(|| nested(members, source_field))
     else {
         return Ok(None);
     };
-    match Kind::of(json) {
-        Kind::Null => Ok(None),
-        Kind::String => field::string(source_field, json).map(Some),
-        Kind::Number | Kind::Boolean => Ok(Some(json.to_owned())),
-        kind @ (Kind::Object | Kind::Array | Kind::Nothing) => Err(BadInput::in_field(
+    match JsonKind::of(json) {
+        JsonKind::Null => Ok(None),
+        JsonKind::String => field::string(source_field, json).map(Some),
+        JsonKind::Number | JsonKind::Boolean => Ok(Some(json.to_owned())),
+        kind @ (JsonKind::Object | JsonKind::Array | JsonKind::Nothing) => Err(BadInput::in_field(
             source_field,
             format!(
                 "it is {}; expected a string, a number or a boolean",
@@ -105,7 +105,7 @@ fn mapped(members: &Members<'_>, source_field: &str) -> Result<Option<String>, B
     }
 }
 
-fn nested<'a>(members: &Members<'a>, source_field: &str) -> Option<&'a str> {
+fn nested<'a>(members: &JsonMembers<'a>, source_field: &str) -> Option<&'a str> {
     let (first, rest) = source_field.split_once('.')?;
     let path: Vec<&str> = rest.split('.').collect();
     json::value_at(members.get(first)?, &path)
@@ -149,7 +149,7 @@ fn put(event: &mut Value, path: &str, value: &str) {
 /// go in the Event Grid schema, which says all that is known of them.
 pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredEvent) {
     match &stored.event.data {
-        EventData::Json(json) if Kind::of(json) == Kind::Object => {
+        EventData::Json(json) if JsonKind::of(json) == JsonKind::Object => {
             out.extend_from_slice(json.as_bytes());
         }
         EventData::Json(_) | EventData::Binary(_) | EventData::Absent => {

@@ -32,7 +32,7 @@ pub struct DeadLetterFacts {
 }
 
 /// The names of what a record adds.
-struct Names {
+struct RecordNames {
     reason: &'static str,
     description: &'static str,
     attempts: &'static str,
@@ -42,7 +42,7 @@ struct Names {
     last_attempt_at: &'static str,
 }
 
-const EVENT_GRID: Names = Names {
+const EVENT_GRID: RecordNames = RecordNames {
     reason: "deadLetterReason",
     description: "deadLetterErrorDescription",
     attempts: "deliveryAttempts",
@@ -53,7 +53,7 @@ const EVENT_GRID: Names = Names {
 };
 
 /// The names of the facts as extension attributes, which have no capital letters.
-const CLOUD_EVENTS: Names = Names {
+const CLOUD_EVENTS: RecordNames = RecordNames {
     reason: "deadletterreason",
     description: "deadlettererrordescription",
     attempts: "deliveryattempts",
@@ -236,7 +236,7 @@ pub(super) fn is_fact(name: &str, of_cloud_event: bool) -> bool {
     names.all().contains(&name)
 }
 
-impl Names {
+impl RecordNames {
     fn all(&self) -> [&'static str; 7] {
         [
             self.reason,

@@ -72,12 +72,12 @@ fn is_cloud_events(schema: &InputSchema) -> bool {
 }
 
 /// An event as a publisher would send it.
-struct Published {
+struct ImportedEvent {
     schema: InputSchema,
     json: String,
 }
 
-fn event_of(record: &RawValue) -> Result<Published, BadInput> {
+fn event_of(record: &RawValue) -> Result<ImportedEvent, BadInput> {
     let mut members = members(record)?;
     let is_event = |members: &Members<'_>| {
         members.contains_key("specversion") || members.contains_key("eventType")
@@ -104,7 +104,7 @@ fn event_of(record: &RawValue) -> Result<Published, BadInput> {
         }
     }
     object.close();
-    Ok(Published {
+    Ok(ImportedEvent {
         schema: if is_cloud_event {
             InputSchema::CloudEventSchemaV1_0
         } else {

@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Result<Duration, InvalidDuration> {
         Some((_, "")) => return Err(InvalidDuration::Malformed),
         Some((date, time)) => (date, Some(time)),
     };
-    let mut total = Total::default();
+    let mut total = DurationSum::default();
     if date.ends_with('W') && time.is_none() {
         total.add_units(date, &[('W', 7 * DAY)])?;
     } else {
@@ -99,7 +99,7 @@ pub fn of_ticks(ticks: i64) -> String {
 
 /// The sum of the parts of a duration that have been read so far.
 #[derive(Default)]
-struct Total {
+struct DurationSum {
     seconds: u64,
     nanos: u32,
     has_units: bool,
@@ -107,7 +107,7 @@ struct Total {
     is_too_long: bool,
 }
 
-impl Total {
+impl DurationSum {
     /// Adds numbers with these letters, in this order; a letter worth nothing is one of the calendar.
     fn add_units(&mut self, text: &str, units: &[(char, u64)]) -> Result<(), InvalidDuration> {
         let mut rest = text;

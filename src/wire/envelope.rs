@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use crate::model::event::Event;
 use crate::wire::bad_input::{BadInput, BadInputKind};
-use crate::wire::json::{Kind, Members, at_most};
+use crate::wire::json::{JsonKind, JsonMembers, at_most};
 use crate::wire::json_fault;
 
 /// Reads the events of a JSON array of at most `events_max` objects. `event_of` is given each object's text and
@@ -12,9 +12,9 @@ use crate::wire::json_fault;
 pub(super) fn array<'a>(
     text: &'a str,
     events_max: usize,
-    event_of: impl Fn(&'a str, &Members<'a>) -> Result<Event, BadInput>,
+    event_of: impl Fn(&'a str, &JsonMembers<'a>) -> Result<Event, BadInput>,
 ) -> Result<Vec<Event>, BadInput> {
-    expect(Kind::Array, text)?;
+    expect(JsonKind::Array, text)?;
     let read = at_most(serde_json::Deserializer::from_str(text), events_max);
     let some = read.map_err(|error| not_json(&error))?;
     let elements: Vec<&'a RawValue> = some.ok_or_else(|| too_many(events_max))?;
@@ -26,9 +26,9 @@ pub(super) fn array<'a>(
 }
 
 /// The properties of the one object that a JSON text is; no two have the same name.
-pub(super) fn object(text: &str) -> Result<Members<'_>, BadInput> {
-    expect(Kind::Object, text)?;
-    let members: Members<'_> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
+pub(super) fn object(text: &str) -> Result<JsonMembers<'_>, BadInput> {
+    expect(JsonKind::Object, text)?;
+    let members: JsonMembers<'_> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     match members.duplicate() {
         None => Ok(members),
         Some(name) => Err(BadInput::in_field(name, "it is there more than once")),
@@ -70,10 +70,10 @@ fn too_many(events_max: usize) -> BadInput {
 }
 
 /// Rejects JSON of another kind, in Event Grid's words (rule 1.3).
-fn expect(kind: Kind, text: &str) -> Result<(), BadInput> {
-    let found = Kind::of(text);
+fn expect(kind: JsonKind, text: &str) -> Result<(), BadInput> {
+    let found = JsonKind::of(text);
     // What is no JSON at all is better explained by parsing it.
-    if found == kind || (found == Kind::Nothing && !text.trim_ascii().is_empty()) {
+    if found == kind || (found == JsonKind::Nothing && !text.trim_ascii().is_empty()) {
         return Ok(());
     }
     let problem = format!(

@@ -10,7 +10,7 @@ use crate::model::limits::PUBLISH_EVENTS_MAX;
 use crate::model::registry::TopicEntry;
 use crate::model::topic::InputSchema;
 use crate::wire::bad_input::{BadInput, quoted};
-use crate::wire::json::{Kind, Members, ObjectWriter};
+use crate::wire::json::{JsonKind, JsonMembers, ObjectWriter};
 use crate::wire::{envelope, field};
 
 /// The length of a date and time to the second.
@@ -22,7 +22,7 @@ pub(super) const METADATA_VERSION: &str = "1";
 /// Reads the events of a request.
 pub(super) fn decode(topic_resource_id: &str, text: &str) -> Result<Vec<Event>, BadInput> {
     envelope::array(text, PUBLISH_EVENTS_MAX, |_, members| {
-        Draft::read(members)?.finish(topic_resource_id)
+        EventProperties::read(members)?.finish(topic_resource_id)
     })
 }
 
@@ -45,7 +45,7 @@ pub fn check_topics(topic: &TopicEntry, events: &[Event]) -> Result<(), BadInput
 
 /// The properties of an event that have been read so far.
 #[derive(Default)]
-struct Draft<'a> {
+struct EventProperties<'a> {
     id: Option<String>,
     subject: Option<String>,
     event_type: Option<String>,
@@ -55,8 +55,8 @@ struct Draft<'a> {
     topic: Option<String>,
 }
 
-impl<'a> Draft<'a> {
-    fn read(members: &Members<'a>) -> Result<Self, BadInput> {
+impl<'a> EventProperties<'a> {
+    fn read(members: &JsonMembers<'a>) -> Result<Self, BadInput> {
         let mut draft = Self::default();
         for (name, value) in members.iter() {
             let text = || field::optional_text(name, value);
@@ -100,11 +100,14 @@ impl<'a> Draft<'a> {
 
 /// A number is taken as its text, as Azure does.
 fn id(value: &str) -> Result<Option<String>, BadInput> {
-    match Kind::of(value) {
-        Kind::Number => Ok(Some(value.trim().to_owned())),
-        Kind::Null | Kind::String | Kind::Object | Kind::Array | Kind::Boolean | Kind::Nothing => {
-            field::optional_text("id", value)
-        }
+    match JsonKind::of(value) {
+        JsonKind::Number => Ok(Some(value.trim().to_owned())),
+        JsonKind::Null
+        | JsonKind::String
+        | JsonKind::Object
+        | JsonKind::Array
+        | JsonKind::Boolean
+        | JsonKind::Nothing => field::optional_text("id", value),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::wire::resource::{InvalidResource, render_clause};
 
 /// Which event is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum ExplainedQuestion {
     /// A stored one, by its number.
     Stored(EventKey),
     /// The newest stored one with the publisher's id.
@@ -30,7 +30,7 @@ pub enum Question {
 
 /// An event that was asked about.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ExplainedEvent<'a> {
     pub event: &'a Event,
     /// Present if it is stored.
     pub key: Option<EventKey>,
@@ -55,13 +55,13 @@ pub fn parse_question(
     body: &[u8],
     now: Timestamp,
     entropy: &Entropy,
-) -> Result<Question, InvalidResource> {
+) -> Result<ExplainedQuestion, InvalidResource> {
     let body: QuestionBody<'_> = read(body)?;
     match (body.event_id, body.event) {
-        (Some(Value::String(id)), None) => Ok(Question::Published(id)),
+        (Some(Value::String(id)), None) => Ok(ExplainedQuestion::Published(id)),
         (Some(Value::Number(number)), None) if number.is_i64() => {
             let key = number.as_i64().unwrap_or_default();
-            Ok(Question::Stored(EventKey(key)))
+            Ok(ExplainedQuestion::Stored(EventKey(key)))
         }
         (Some(other), None) => {
             let found = shortened(&other.to_string());
@@ -75,7 +75,7 @@ pub fn parse_question(
             let schema = topic.topic.kind.input_schema();
             let pasted = decode_one(schema, &topic.resource_id, event.get(), now, entropy)
                 .map_err(|problem| in_event(&problem))?;
-            Ok(Question::Pasted(Box::new(pasted)))
+            Ok(ExplainedQuestion::Pasted(Box::new(pasted)))
         }
         (Some(_), Some(_)) => Err(invalid("event", "it excludes eventId; send one of them")),
         (None, None) => Err(invalid(
@@ -156,7 +156,7 @@ impl ShownExplanation {
     /// `deliveries` are those of the event to the subscription, if it is stored.
     pub fn new(
         topic: &TopicEntry,
-        asked: Asked<'_>,
+        asked: ExplainedEvent<'_>,
         explanation: &Explanation,
         deliveries: &[DeliveryId],
     ) -> Self {

@@ -2,15 +2,19 @@
 
 use crate::base::Timestamp;
 use crate::wire::bad_input::{BadInput, quoted};
-use crate::wire::json::{self, Kind};
+use crate::wire::json::{self, JsonKind};
 use crate::wire::{media_type, moment, uri_reference};
 
 /// A string; `null` counts as absent.
 pub(super) fn optional_text(field: &str, json: &str) -> Result<Option<String>, BadInput> {
-    match Kind::of(json) {
-        Kind::Null => Ok(None),
-        Kind::String => string(field, json).map(Some),
-        kind @ (Kind::Object | Kind::Array | Kind::Number | Kind::Boolean | Kind::Nothing) => {
+    match JsonKind::of(json) {
+        JsonKind::Null => Ok(None),
+        JsonKind::String => string(field, json).map(Some),
+        kind @ (JsonKind::Object
+        | JsonKind::Array
+        | JsonKind::Number
+        | JsonKind::Boolean
+        | JsonKind::Nothing) => {
             let found = kind.noun();
             let problem = format!("it is {found}; expected a string");
             Err(BadInput::in_field(field, problem))

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::base::Timestamp;
 use crate::model::filter::Filter;
-use crate::model::filter_trial::{Sample, SampleCount, TrialFindings};
+use crate::model::filter_trial::{SampleCount, SampleEvent, TrialFindings};
 use crate::model::limits::{TRIAL_EVENTS, TRIAL_EVENTS_MAX};
 use crate::model::name::SubscriptionName;
 use crate::model::registry::TopicEntry;
@@ -177,7 +177,7 @@ impl ShownCount {
 }
 
 impl ShownSample {
-    fn new(filter: &Filter, sample: &Sample) -> Self {
+    fn new(filter: &Filter, sample: &SampleEvent) -> Self {
         let failed = sample.failed.as_ref();
         Self {
             key: sample.key.0,

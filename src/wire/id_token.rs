@@ -65,10 +65,10 @@ pub struct Expected<'a> {
 
 /// The public keys of a provider that are of use.
 #[derive(Clone, Debug, Default)]
-pub struct KeySet(Vec<Key>);
+pub struct KeySet(Vec<SigningKey>);
 
 #[derive(Clone, Debug)]
-struct Key {
+struct SigningKey {
     id: Option<String>,
     /// The only algorithm that the key may be used with, if the provider names one.
     algorithm: Option<String>,
@@ -82,7 +82,7 @@ enum Material {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct TokenHeader {
     alg: String,
     kid: Option<String>,
     /// Extensions that must be understood, and none is.
@@ -113,18 +113,21 @@ impl KeySet {
         let set: Value = serde_json::from_slice(body).map_err(|_| "it is no JSON")?;
         let keys = set["keys"].as_array().ok_or("it has no keys")?;
         Ok(Self(
-            keys.iter().take(KEYS_MAX).filter_map(Key::read).collect(),
+            keys.iter()
+                .take(KEYS_MAX)
+                .filter_map(SigningKey::read)
+                .collect(),
         ))
     }
 
-    fn fitting<'a>(&'a self, header: &'a Header) -> impl Iterator<Item = &'a Key> {
-        let is_named = |key: &&Key| header.kid.is_none() || key.id == header.kid;
-        let is_for = |key: &&Key| key.algorithm.as_ref().is_none_or(|it| *it == header.alg);
+    fn fitting<'a>(&'a self, header: &'a TokenHeader) -> impl Iterator<Item = &'a SigningKey> {
+        let is_named = |key: &&SigningKey| header.kid.is_none() || key.id == header.kid;
+        let is_for = |key: &&SigningKey| key.algorithm.as_ref().is_none_or(|it| *it == header.alg);
         self.0.iter().filter(is_named).filter(is_for)
     }
 }
 
-impl Key {
+impl SigningKey {
     fn read(key: &Value) -> Option<Self> {
         let text = |name: &str| key[name].as_str();
         let bytes = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
@@ -237,9 +240,9 @@ pub fn verify(
         let decoded = URL_SAFE_NO_PAD.decode(part);
         decoded.map_err(|_| IdTokenError::Malformed)
     };
-    let header: Header = serde_json::from_slice(&decode(header)?)
+    let header: TokenHeader = serde_json::from_slice(&decode(header)?)
         .ok()
-        .filter(|header: &Header| header.crit.is_none())
+        .filter(|header: &TokenHeader| header.crit.is_none())
         .ok_or(IdTokenError::Malformed)?;
     let algorithm =
         Algorithm::named(&header.alg).ok_or_else(|| IdTokenError::Algorithm(header.alg.clone()))?;

@@ -13,15 +13,15 @@ use serde_json::value::RawValue;
 /// name the last counts, as in most parsers.
 pub fn value_at<'a>(json: &'a str, path: &[&str]) -> Option<&'a str> {
     path.iter()
-        .try_fold(json, |json, name| Members::parse(json)?.find(name))
+        .try_fold(json, |json, name| JsonMembers::parse(json)?.find(name))
 }
 
 /// The string, number or boolean that `json` is, as plain text; `None` for anything else.
 pub fn scalar_text(json: &str) -> Option<String> {
-    match Kind::of(json) {
-        Kind::String => string(json),
-        Kind::Number | Kind::Boolean => Some(json.to_owned()),
-        Kind::Object | Kind::Array | Kind::Null | Kind::Nothing => None,
+    match JsonKind::of(json) {
+        JsonKind::String => string(json),
+        JsonKind::Number | JsonKind::Boolean => Some(json.to_owned()),
+        JsonKind::Object | JsonKind::Array | JsonKind::Null | JsonKind::Nothing => None,
     }
 }
 
@@ -37,7 +37,7 @@ pub(super) fn string(json: &str) -> Option<String> {
 
 /// The kind of a JSON value, as the first byte of its text shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JsonKind {
     Object,
     Array,
     String,
@@ -48,7 +48,7 @@ pub(super) enum Kind {
     Nothing,
 }
 
-impl Kind {
+impl JsonKind {
     pub(super) fn of(json: &str) -> Self {
         match json.trim_ascii_start().bytes().next() {
             Some(b'{') => Self::Object,
@@ -132,9 +132,9 @@ fn skip_string(bytes: &mut std::str::Bytes<'_>) {
 
 /// The properties of an object in their order, the values as JSON text.
 #[derive(Debug)]
-pub(super) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(super) struct JsonMembers<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'a> Members<'a> {
+impl<'a> JsonMembers<'a> {
     fn parse(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }
@@ -172,12 +172,12 @@ impl<'a> Members<'a> {
 #[derive(serde::Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Members<'de> {
+impl<'de> Deserialize<'de> for JsonMembers<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
+        struct JsonObject;
 
-        impl<'de> Visitor<'de> for Object {
-            type Value = Members<'de>;
+        impl<'de> Visitor<'de> for JsonObject {
+            type Value = JsonMembers<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -189,11 +189,11 @@ impl<'de> Deserialize<'de> for Members<'de> {
                 while let Some((Name(name), value)) = map.next_entry()? {
                     members.push((name, value));
                 }
-                Ok(Members(members))
+                Ok(JsonMembers(members))
             }
         }
 
-        deserializer.deserialize_map(Object)
+        deserializer.deserialize_map(JsonObject)
     }
 }
 

@@ -11,24 +11,27 @@ use crate::base::Timestamp;
 
 /// Which of two texts is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum PemPart {
     Certificate,
     Key,
 }
 
 /// Describes the fault of a client's certificate chain or key, if there is one.
-pub(super) fn identity_problem(certificate: &str, key: &str) -> Option<(Part, String)> {
+pub(super) fn identity_problem(certificate: &str, key: &str) -> Option<(PemPart, String)> {
     certified_key(certificate, key).err()
 }
 
 /// Reads a certificate chain and its key. The error says which of them is at fault, and how.
-pub(crate) fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey, (Part, String)> {
-    let chain = certificates(certificate).map_err(|problem| (Part::Certificate, problem))?;
+pub(crate) fn certified_key(
+    certificate: &str,
+    key: &str,
+) -> Result<CertifiedKey, (PemPart, String)> {
+    let chain = certificates(certificate).map_err(|problem| (PemPart::Certificate, problem))?;
     if RootCertStore::empty().add(chain[0].clone()).is_err() {
         let problem = "its first certificate cannot be read".to_owned();
-        return Err((Part::Certificate, problem));
+        return Err((PemPart::Certificate, problem));
     }
-    let of_key = |problem: &str| (Part::Key, problem.to_owned());
+    let of_key = |problem: &str| (PemPart::Key, problem.to_owned());
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| {
         of_key(
             "there is no private key in it; it must be PEM (PKCS#8, PKCS#1 or SEC1) without a password",

@@ -24,7 +24,7 @@ use crate::wire::service_bus::readable::readable_stored;
 
 /// An operation of the pull protocol on an event subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum PullOperation {
     Receive,
     Acknowledge,
     Release,
@@ -32,7 +32,7 @@ pub enum Operation {
     RenewLock,
 }
 
-impl Operation {
+impl PullOperation {
     const ALL: [(&'static str, Self); 5] = [
         ("receive", Self::Receive),
         ("acknowledge", Self::Acknowledge),
@@ -46,27 +46,27 @@ impl Operation {
 pub fn paths() -> impl Iterator<Item = String> {
     let topics = ["/topics/{topic}", "/namespaces/{namespace}/topics/{topic}"];
     topics.into_iter().flat_map(|topic| {
-        Operation::ALL.map(|(word, _)| format!("{topic}/eventsubscriptions/{{name}}:{word}"))
+        PullOperation::ALL.map(|(word, _)| format!("{topic}/eventsubscriptions/{{name}}:{word}"))
     })
 }
 
 /// `[/namespaces/{namespace}]/topics/{topic}/eventsubscriptions/{subscription}:{operation}`, all but the
 /// names in any letter case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct PullAddress {
     pub namespace: Option<String>,
     pub topic: String,
     pub subscription: String,
-    pub operation: Operation,
+    pub operation: PullOperation,
 }
 
-impl Address {
+impl PullAddress {
     /// The address in `path`; `None` for a path that has nothing to do with pull delivery.
     pub fn parse(path: &str) -> Option<Self> {
         let (above, last) = path.rsplit_once('/')?;
         let last = decoded(last);
         let (subscription, word) = last.rsplit_once(':')?;
-        let mut operations = Operation::ALL.into_iter();
+        let mut operations = PullOperation::ALL.into_iter();
         let (_, operation) = operations.find(|(name, _)| name.eq_ignore_ascii_case(word))?;
         let parts: Vec<&str> = above.strip_prefix('/')?.split('/').collect();
         let is = |word: &str, part: &str| word.eq_ignore_ascii_case(part);
@@ -192,7 +192,7 @@ pub fn token_from_text(text: &str) -> Result<LockToken, BadToken> {
 
 /// An event in the hands of a receiver.
 #[derive(Clone, Copy, Debug)]
-pub struct Received<'a> {
+pub struct LockedEvent<'a> {
     pub token: LockToken,
     /// Counted from 1.
     pub delivery_count: u32,
@@ -216,7 +216,7 @@ impl Default for ReceivedBody {
 
 impl ReceivedBody {
     /// Adds an event that was published to the topic.
-    pub fn add(&mut self, topic_resource_id: &str, received: &Received<'_>) {
+    pub fn add(&mut self, topic_resource_id: &str, received: &LockedEvent<'_>) {
         if !std::mem::take(&mut self.is_empty) {
             self.out.push(b',');
         }
@@ -242,12 +242,12 @@ impl ReceivedBody {
 
 /// Why nothing came of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum TokenFailure {
     Bad,
     Rejected(LockError),
 }
 
-impl Failure {
+impl TokenFailure {
     fn code(self) -> &'static str {
         match self {
             Self::Bad => "BadToken",
@@ -333,7 +333,7 @@ impl SettledTokens {
 
 /// The answer for what came of each token of a receiver.
 pub fn render_settled(
-    settled: Vec<(String, Result<(), Failure>)>,
+    settled: Vec<(String, Result<(), TokenFailure>)>,
     has_flat_errors: bool,
 ) -> SettledTokens {
     let mut answer = SettledTokens::default();
@@ -350,17 +350,17 @@ pub fn render_settled(
 
 /// The verdict that an operation stands for; `None` for receiving.
 pub fn action(
-    operation: Operation,
+    operation: PullOperation,
     delay: Option<&str>,
 ) -> Result<Option<ReceiverAction>, InvalidPull> {
     Ok(match operation {
-        Operation::Receive => None,
-        Operation::Acknowledge => Some(ReceiverAction::Acknowledge),
-        Operation::Release => Some(ReceiverAction::Release {
+        PullOperation::Receive => None,
+        PullOperation::Acknowledge => Some(ReceiverAction::Acknowledge),
+        PullOperation::Release => Some(ReceiverAction::Release {
             delay: release_delay(delay)?,
         }),
-        Operation::Reject => Some(ReceiverAction::Reject),
-        Operation::RenewLock => Some(ReceiverAction::RenewLock),
+        PullOperation::Reject => Some(ReceiverAction::Reject),
+        PullOperation::RenewLock => Some(ReceiverAction::RenewLock),
     })
 }
 
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn addresses_are_read_in_any_letter_case() {
         let address = |namespace: Option<&str>, operation| {
-            Some(Address {
+            Some(PullAddress {
                 namespace: namespace.map(str::to_owned),
                 topic: "Orders".to_owned(),
                 subscription: "billing".to_owned(),
@@ -382,15 +382,15 @@ mod tests {
         for (path, expected) in [
             (
                 "/topics/Orders/eventsubscriptions/billing:receive",
-                address(None, Operation::Receive),
+                address(None, PullOperation::Receive),
             ),
             (
                 "/Topics/Orders/EventSubscriptions/billing:RENEWLOCK",
-                address(None, Operation::RenewLock),
+                address(None, PullOperation::RenewLock),
             ),
             (
                 "/namespaces/shop/topics/Orders/eventSubscriptions/billing%3Areject",
-                address(Some("shop"), Operation::Reject),
+                address(Some("shop"), PullOperation::Reject),
             ),
             ("/topics/Orders/eventsubscriptions/billing", None),
             ("/topics/Orders/eventsubscriptions/billing:publish", None),
@@ -401,14 +401,16 @@ mod tests {
             ),
             (":receive", None),
         ] {
-            assert_eq!(Address::parse(path), expected, "{path}");
+            assert_eq!(PullAddress::parse(path), expected, "{path}");
         }
     }
 
     #[test]
     fn paths_that_are_told_are_addresses() {
-        let addresses: Vec<_> = paths().filter_map(|path| Address::parse(&path)).collect();
-        assert_eq!(addresses.len(), 2 * Operation::ALL.len());
+        let addresses: Vec<_> = paths()
+            .filter_map(|path| PullAddress::parse(&path))
+            .collect();
+        assert_eq!(addresses.len(), 2 * PullOperation::ALL.len());
         assert!(addresses.iter().all(|each| each.subscription == "{name}"));
     }
 

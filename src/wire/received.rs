@@ -36,7 +36,7 @@ impl RequestKind {
 
 /// The properties of an event that the receiver can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReceivedEvent {
+pub struct ReceivedProperties {
     /// `None` for events of a custom schema that have no `id`.
     pub id: Option<String>,
     pub event_type: Option<String>,
@@ -48,7 +48,7 @@ pub fn understand(
     method: &Method,
     headers: &HeaderMap,
     body: &[u8],
-) -> (RequestKind, Vec<ReceivedEvent>) {
+) -> (RequestKind, Vec<ReceivedProperties>) {
     if let Some(origin) = abuse_protection(method, headers) {
         return (RequestKind::AbuseProtection { origin }, Vec::new());
     }
@@ -78,19 +78,19 @@ fn json_objects(body: &[u8]) -> Vec<Value> {
 }
 
 /// A CloudEvent in binary mode: its attributes are headers.
-fn binary_event(headers: &HeaderMap) -> Option<ReceivedEvent> {
+fn binary_event(headers: &HeaderMap) -> Option<ReceivedProperties> {
     headers
         .contains_key("ce-specversion")
-        .then(|| ReceivedEvent {
+        .then(|| ReceivedProperties {
             id: header(headers, "ce-id"),
             event_type: header(headers, "ce-type"),
             subject: header(headers, "ce-subject"),
         })
 }
 
-fn event(object: &Value) -> ReceivedEvent {
+fn event(object: &Value) -> ReceivedProperties {
     let text = |name: &str| object[name].as_str().map(str::to_owned);
-    ReceivedEvent {
+    ReceivedProperties {
         id: text("id"),
         event_type: text("eventType").or_else(|| text("type")),
         subject: text("subject"),

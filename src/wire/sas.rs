@@ -45,7 +45,7 @@ pub fn verify(
     keys: &AccessKeys,
     now: Timestamp,
 ) -> Result<Option<SasClaims>, SasError> {
-    let parts = Parts::split(token)?;
+    let parts = SasParts::split(token)?;
     let signature = parts.signature()?;
     let first = is_signed(&keys.key1, parts.signed, &signature);
     let second = is_signed(&keys.key2, parts.signed, &signature);
@@ -65,7 +65,7 @@ pub fn verify(
 
 /// Checks what of a token can be checked without a key.
 pub fn check_form(token: &str) -> Result<(), SasError> {
-    Parts::split(token)?.signature().map(drop)
+    SasParts::split(token)?.signature().map(drop)
 }
 
 /// A token with which `key` grants publishing to `resource`, a URL, until `expires_at`.
@@ -90,7 +90,7 @@ pub fn resource_covers(resource: &str, request_host: &str, request_path: &str) -
 }
 
 /// A token taken apart, still encoded.
-struct Parts<'a> {
+struct SasParts<'a> {
     resource: &'a str,
     expiry: &'a str,
     signature: &'a str,
@@ -98,7 +98,7 @@ struct Parts<'a> {
     signed: &'a str,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> SasParts<'a> {
     fn split(token: &'a str) -> Result<Self, SasError> {
         let malformed = |part| move || SasError::Malformed(part);
         let (signed, signature) = token

@@ -4,7 +4,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::base::Timestamp;
-use crate::wire::json::{Members, string};
+use crate::wire::json::{JsonMembers, string};
 
 /// The type of the event that opens Event Grid's handshake (rule 5.1).
 pub(super) const VALIDATION_EVENT_TYPE: &str = "Microsoft.EventGrid.SubscriptionValidationEvent";
@@ -39,7 +39,7 @@ pub fn validation_response(body: &[u8]) -> Option<String> {
     const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
     // ASP.NET writes it in front of what it encodes as UTF-8.
     let text = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
-    let members: Members<'_> = serde_json::from_slice(text).ok()?;
+    let members: JsonMembers<'_> = serde_json::from_slice(text).ok()?;
     string(members.find("validationResponse")?)
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 
 use everpost::api::{
-    ApiOptions, ApiParts, AzureScope, Denials, Doors, Guesses, Intake, ManagementToken,
+    ApiOptions, ApiParts, AzureScope, BodyMemory, Denials, Doors, Guesses, ManagementToken,
 };
 use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
@@ -138,7 +138,7 @@ impl Appliance {
             views: store.views.clone(),
             people: people.expect("people"),
             token: ManagementToken::configured(Secret::new(TOKEN)),
-            intake: Intake::default(),
+            intake: BodyMemory::default(),
             denials: Denials::default(),
             guesses: Guesses::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::routing::post;
 use axum::{Json, Router};
-use everpost::app::receive::{Receiver, ReceiverOptions};
+use everpost::app::receive::{ReceiverOptions, WebhookReceiver};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -160,9 +160,9 @@ async fn eventually<T>(question: impl AsyncFn() -> Option<T>) -> T {
     panic!("it has taken a minute");
 }
 
-async fn receiver(answers: &str) -> Receiver {
+async fn receiver(answers: &str) -> WebhookReceiver {
     let answers = answers.parse().expect("a script");
-    Receiver::bind(ReceiverOptions::scripted(answers))
+    WebhookReceiver::bind(ReceiverOptions::scripted(answers))
         .await
         .expect("a receiver")
 }
@@ -198,7 +198,7 @@ async fn no_secret_comes_out_anywhere() {
 
     let (good, bad) = (receiver("200").await, receiver("400").await);
     let server = authorization_server().await;
-    let marked = |receiver: &Receiver| format!("{}/in?code={MARK}-query", receiver.url());
+    let marked = |receiver: &WebhookReceiver| format!("{}/in?code={MARK}-query", receiver.url());
     let client = |path: &str, place: &str| {
         json!({"type": "ClientCredentials", "tokenUrl": format!("http://{server}/{path}"),
             "clientId": "c", "clientSecret": format!("{MARK}-client"), "sentIn": place})

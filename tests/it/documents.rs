@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Command, CommandFactory};
 use everpost::app::cli::CommandLine;
-use everpost::app::config::{KEYS, Key};
+use everpost::app::config::{KEYS, SettingKey};
 use everpost::model::setting::SettingKind;
 
 use crate::sources::sources;
@@ -55,7 +55,7 @@ fn every_setting_is_described() {
     expect_generated("docs/configuration.md", &text);
 }
 
-fn default_of(key: &Key) -> String {
+fn default_of(key: &SettingKey) -> String {
     match (key.default, key.kind) {
         _ if key.secret => "none (a secret)".to_owned(),
         (None, _) | (Some(""), SettingKind::List(_)) => "none".to_owned(),

@@ -21,7 +21,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use everpost::api::{
-    ApiOptions, ApiParts, ApiState, AzureScope, Denials, Doors, Guesses, Intake, ManagementToken,
+    ApiOptions, ApiParts, ApiState, AzureScope, BodyMemory, Denials, Doors, Guesses,
+    ManagementToken,
 };
 use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
@@ -90,7 +91,7 @@ pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiSt
         views: store.views.clone(),
         people,
         token: ManagementToken::configured(Secret::new(TOKEN)),
-        intake: Intake::default(),
+        intake: BodyMemory::default(),
         denials: Denials::default(),
         guesses: Guesses::default(),
         diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),

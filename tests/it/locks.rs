@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use everpost::base::{Clock, Entropy, Timestamp};
 use everpost::model::access::AccessKeys;
-use everpost::model::audit::{AuditAction, AuditEntry, Caller, Target};
+use everpost::model::audit::{AuditAction, AuditEntry, AuditTarget, Caller};
 use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::{DeliveryId, DeliveryState, Outcome, Settlement};
 use everpost::model::event::{Event, EventData};
@@ -24,8 +24,8 @@ use everpost::model::subscription::{SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
 use everpost::store::{
     AppendRequest, CandidateQuery, DataDir, Effects, LockChanges, LockRequest, LockSelection,
-    LockSettled, PeekRequest, QueueRoom, RegistryChange, Resubmission, ResubmitOutcome,
-    ResubmitRequest, ResubmitTarget, Store, StoreOptions,
+    LockSettled, PeekRequest, QueueRoom, RegistryChange, ResubmitOutcome, ResubmitRequest,
+    ResubmitTarget, ResubmittedDelivery, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -33,7 +33,7 @@ use serde_json::json;
 /// The entry about what somebody did; it makes no difference here.
 pub(crate) fn by_hand() -> AuditEntry {
     let by = Caller::command_line(Timestamp::from_ms(0));
-    by.did(AuditAction::RetryNow, Target::appliance())
+    by.did(AuditAction::RetryNow, AuditTarget::appliance())
 }
 
 /// One step. Indices count modulo what there is at that moment.
@@ -535,7 +535,7 @@ impl Trial {
         let found = self.store.ledger.candidates(query).await;
         let mut found = found.expect("an answer").candidates;
         found.retain(|each| each.state == DeliveryState::DeadLettered);
-        let again = |of| Resubmission {
+        let again = |of| ResubmittedDelivery {
             of,
             to: ResubmitTarget::Subscription { edited: None },
         };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Method, Request, StatusCode};
-use everpost::api::amqp::Server;
+use everpost::api::amqp::SharedServer;
 use everpost::api::{Memory, amqp_server};
 use everpost::model::access::Secret;
 use everpost::model::name::TopicName;
@@ -40,7 +40,7 @@ const VALID: Duration = Duration::from_secs(600);
 /// An appliance with the entities and rules of the table.
 struct Appliance {
     grid: Grid,
-    amqp: Server,
+    amqp: SharedServer,
     /// The first key of each rule of the table that is defined, and of each entity.
     keys: Vec<(&'static str, Secret)>,
 }

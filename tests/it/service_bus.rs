@@ -17,7 +17,7 @@ use everpost::model::registry::TopicEntry;
 use everpost::model::retention::RetentionRules;
 use everpost::store::{LockSelection, Locked, Peeked};
 use everpost::wire::amqp::Value as Amqp;
-use everpost::wire::amqp::message::{Message, Properties, encoded};
+use everpost::wire::amqp::message::{Message, MessageProperties, encoded};
 use everpost::wire::amqp::value::get;
 use everpost::wire::service_bus::entity::EntityAddress;
 use everpost::wire::service_bus::message::{of_event, to_event};
@@ -66,11 +66,11 @@ fn sql(text: &str) -> Value {
 }
 
 fn message(subject: &str, total: i32, session: Option<&str>) -> NewMessage {
-    let properties = Properties {
+    let properties = MessageProperties {
         message_id: Some(subject.into()),
         subject: Some(subject.to_owned()),
         group_id: session.map(str::to_owned),
-        ..Properties::default()
+        ..MessageProperties::default()
     };
     let user = vec![("total".into(), Amqp::Int(total))];
     let message = Message::of(&properties, user, "body".into());
@@ -180,7 +180,7 @@ async fn each_rule_with_an_action_makes_a_copy_of_its_own() {
         let message = of_event(&copy.event.event).expect("a message");
         assert_eq!(
             message.body(),
-            &Message::of(&Properties::default(), vec![], "body".into())
+            &Message::of(&MessageProperties::default(), vec![], "body".into())
                 .body()
                 .clone()
         );
@@ -227,10 +227,10 @@ async fn what_a_rule_makes_too_large_is_a_dead_letter() {
         "sqlExpression": "SET b = sys.To SET c = sys.To SET d = sys.To" } });
     rule(&grid, "all", "copies", action).await;
     for (to, live, dead_letters) in [(10_000, 1, 0), (20_000, 1, 1)] {
-        let properties = Properties {
+        let properties = MessageProperties {
             message_id: Some("m".into()),
             to: Some("x".repeat(to)),
-            ..Properties::default()
+            ..MessageProperties::default()
         };
         let sent = Message::of(&properties, Vec::new(), "body".into());
         let sent = NewMessage {
@@ -416,7 +416,7 @@ async fn all_that_a_transaction_sends_shares_the_bounds_of_one_change() {
         let mut transaction = MessagingTransaction::default();
         for _ in 0..count {
             let body = vec![b'x'; bytes];
-            let message = Message::of_data(&Properties::default(), Vec::new(), body);
+            let message = Message::of_data(&MessageProperties::default(), Vec::new(), body);
             let sent = transaction.send(&sender, vec![message], Vec::new());
             sent.await.expect("a message");
         }
@@ -833,7 +833,11 @@ async fn what_is_larger_than_its_target_takes_is_a_dead_letter_of_its_source() {
     put(&grid, "/subscriptions/on", json!({ "forwardTo": "jobs" })).await;
     let of_bytes = |bytes: usize| {
         let body = "x".repeat(bytes);
-        let message = Message::of(&Properties::default(), Vec::new(), body.as_str().into());
+        let message = Message::of(
+            &MessageProperties::default(),
+            Vec::new(),
+            body.as_str().into(),
+        );
         NewMessage {
             event: to_event(message, || bytes.to_string()).expect("an event"),
             scheduled_at: None,
@@ -990,10 +994,10 @@ async fn with_costly_rules(count: usize) -> Grid {
 }
 
 fn costly(id: &str) -> NewMessage {
-    let properties = Properties {
+    let properties = MessageProperties {
         message_id: Some(id.into()),
         subject: Some(id.to_owned()),
-        ..Properties::default()
+        ..MessageProperties::default()
     };
     let user = vec![("a".into(), "y".repeat(30_000).as_str().into())];
     let message = Message::of(&properties, user, "body".into());

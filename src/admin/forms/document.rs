@@ -16,18 +16,18 @@ use crate::wire::resource::places::{lookup, properties, prune, slot};
 use crate::wire::resource::{places, schema_of};
 
 /// How fields are written that are no plain texts, numbers or lists with commas.
-const WRITTEN: [(&str, Written); 5] = [
-    ("includedEventTypes", Written::Lines),
-    ("inboundIpRules", Written::Each("ipMask")),
-    ("responseHeaders", Written::Pairs(": ")),
-    ("tags", Written::Pairs("=")),
-    ("correlationFilter.properties", Written::Typed),
+const WRITTEN: [(&str, WrittenField); 5] = [
+    ("includedEventTypes", WrittenField::Lines),
+    ("inboundIpRules", WrittenField::Each("ipMask")),
+    ("responseHeaders", WrittenField::Pairs(": ")),
+    ("tags", WrittenField::Pairs("=")),
+    ("correlationFilter.properties", WrittenField::Typed),
 ];
 
 const BODY: &str = "responseBody";
 
 #[derive(Clone, Copy)]
-enum Written {
+enum WrittenField {
     /// Texts that may have commas in them, one a line.
     Lines,
     /// Elements, of which the lines have one property each.
@@ -38,7 +38,7 @@ enum Written {
     Typed,
 }
 
-fn written(name: &str) -> Option<Written> {
+fn written(name: &str) -> Option<WrittenField> {
     let mut ways = WRITTEN.into_iter();
     ways.find_map(|(field, way)| (field == name).then_some(way))
 }
@@ -117,7 +117,7 @@ impl Shape {
         let joined = |texts: Vec<String>, between: &str| texts.join(between);
         match (value, written(name)) {
             (Some(Value::Bool(true)), _) => "on".to_owned(),
-            (Some(Value::Array(list)), Some(Written::Each(property))) => {
+            (Some(Value::Array(list)), Some(WrittenField::Each(property))) => {
                 joined(list.iter().map(|each| own(&each[property])).collect(), "\n")
             }
             (Some(Value::Array(list)), written) => {
@@ -125,11 +125,11 @@ impl Shape {
                 let text = |each: &Value| in_words(&own(each), &schema["items"]);
                 joined(list.iter().map(text).collect(), between)
             }
-            (Some(Value::Object(pairs)), Some(Written::Pairs(sign))) => {
+            (Some(Value::Object(pairs)), Some(WrittenField::Pairs(sign))) => {
                 let line = |(name, value): (&String, _)| format!("{name}{sign}{}", own(value));
                 joined(pairs.iter().map(line).collect(), "\n")
             }
-            (Some(Value::Object(pairs)), Some(Written::Typed)) => {
+            (Some(Value::Object(pairs)), Some(WrittenField::Typed)) => {
                 let line = |(name, value): (&String, _)| typed_line(name, value);
                 joined(pairs.iter().map(line).collect(), "\n")
             }
@@ -153,13 +153,13 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
     let inner = || properties(schema).chain(properties(&schema["items"]));
     Ok(Some(match (written(name), schema["type"].as_str()) {
         _ if text.is_empty() => return Ok(None),
-        (Some(Written::Pairs(sign)), _) => pairs(text, sign, |text| text.into())?.into(),
-        (Some(Written::Typed), _) => typed_pairs(text)?.into(),
-        (Some(Written::Each(property)), _) => {
+        (Some(WrittenField::Pairs(sign)), _) => pairs(text, sign, |text| text.into())?.into(),
+        (Some(WrittenField::Typed), _) => typed_pairs(text)?.into(),
+        (Some(WrittenField::Each(property)), _) => {
             let each = |line| json!({ (property): line });
             words(text, '\n').into_iter().map(each).collect()
         }
-        (Some(Written::Lines), _) => json!(words(text, '\n')),
+        (Some(WrittenField::Lines), _) => json!(words(text, '\n')),
         _ if inner().next().is_some() => return Ok(None),
         (_, Some("boolean")) => json!(true),
         (_, Some("integer" | "number")) => number(text),
@@ -172,7 +172,7 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
             texts => json!(texts),
         },
         _ if is_duration(schema) => iso(text)?,
-        _ => match Reader::current()
+        _ => match PageReader::current()
             .zone
             .moment(text)
             .filter(|_| schema["format"] == "date-time")
@@ -255,7 +255,7 @@ fn is_duration(schema: &Value) -> bool {
 }
 
 /// A list of the document whose elements are groups of fields: `advancedFilters[2].key`.
-pub(crate) struct Rows {
+pub(crate) struct FieldGroups {
     /// The name of the list, and what buttons call an element.
     pub(crate) list: &'static str,
     pub(crate) noun: &'static str,
@@ -263,7 +263,7 @@ pub(crate) struct Rows {
     pub(crate) most: usize,
 }
 
-impl Rows {
+impl FieldGroups {
     pub(crate) fn count(&self, form: &Form) -> usize {
         let has = |at: &usize| form.has(&self.field(*at));
         (0..ELEMENTS_MAX).take_while(has).count()
@@ -292,7 +292,7 @@ impl Rows {
 mod tests {
     use super::*;
 
-    const ROWS: Rows = Rows {
+    const ROWS: FieldGroups = FieldGroups {
         list: "headers",
         noun: "header",
         first: "name",

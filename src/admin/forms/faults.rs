@@ -56,8 +56,8 @@ impl Faults {
 
     /// To stand above the fields, which are drawn by then: those that say themselves what is wrong with them, and what
     /// none of them says. `None` if nothing is wrong.
-    pub(crate) fn told(&self) -> Option<Problem> {
-        let mut told = Problem::default();
+    pub(crate) fn told(&self) -> Option<FormProblem> {
+        let mut told = FormProblem::default();
         for (FormError { target, problem }, place) in &self.0 {
             match place.get() {
                 Some(place) if told.fields.contains(place) => {}
@@ -73,9 +73,9 @@ impl Faults {
 
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "widgets/problem.html")]
-pub(crate) struct Problem {
+pub(crate) struct FormProblem {
     fields: Vec<Place>,
     others: Vec<String>,
 }
 
-part!(Problem);
+part!(FormProblem);

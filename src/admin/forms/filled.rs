@@ -1,19 +1,19 @@
 //! Typed forms: a struct with serde names the fields, the template's macros (`templates/forms.html`) draw them, and
 //! what is wrong is said at each field, all of it at once.
 
-use crate::admin::forms::faults::{Faults, Problem};
+use crate::admin::forms::faults::{Faults, FormProblem};
 use crate::admin::forms::form::{Form, FormError};
 use crate::admin::outside::*;
-use crate::admin::reader::Reader;
+use crate::admin::reader::PageReader;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Filled<T> {
+pub(crate) struct FilledForm<T> {
     pub(crate) values: T,
     pairs: Vec<(String, String)>,
     faults: Faults,
 }
 
-impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
+impl<T: Serialize + DeserializeOwned + Default> FilledForm<T> {
     /// A form that is filled in with `values`. Fields that are left empty are none of it.
     pub(crate) fn with(values: T) -> Self {
         let text = serde_html_form::to_string(&values).unwrap_or_default();
@@ -34,7 +34,7 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
     }
 }
 
-impl<T> Filled<T> {
+impl<T> FilledForm<T> {
     pub(crate) fn with_faults(self, faults: impl IntoIterator<Item = FormError>) -> Self {
         let faults = Faults::new(faults);
         Self { faults, ..self }
@@ -51,8 +51,8 @@ impl<T> Filled<T> {
     }
 
     /// Returns the part that templates draw, which does not depend on the type of the values.
-    pub(crate) fn drawn(self) -> Filled<()> {
-        Filled {
+    pub(crate) fn drawn(self) -> FilledForm<()> {
+        FilledForm {
             values: (),
             pairs: self.pairs,
             faults: self.faults,
@@ -68,7 +68,7 @@ impl<T> Filled<T> {
     }
 
     /// All that is wrong, to stand above the fields: to be asked for when they are drawn, which tells where they are.
-    pub(crate) fn problem(&self) -> Option<Problem> {
+    pub(crate) fn problem(&self) -> Option<FormProblem> {
         self.faults.told()
     }
 
@@ -85,7 +85,7 @@ impl<T> Filled<T> {
 
     /// The moment that is typed into a field, as the browser's field for it has it.
     pub(crate) fn moment(&self, name: &str) -> String {
-        let (zone, text) = (&Reader::current().zone, self.value(name));
+        let (zone, text) = (&PageReader::current().zone, self.value(name));
         let at = zone.moment(text);
         at.map_or_else(|| text.to_owned(), |at| zone.typed(at))
     }
@@ -139,7 +139,7 @@ mod tests {
             ("labels", "y"),
             ("other", "1"),
         ];
-        let form = Filled::<Wish>::sent(&Form::of_pairs(sent.iter()));
+        let form = FilledForm::<Wish>::sent(&Form::of_pairs(sent.iter()));
         assert_eq!(form.values.labels, ["x", "y"]);
         assert_eq!((form.value("type"), form.value("name")), ("a&b *", ""));
         assert_eq!(form.pairs().len(), 3, "{form:?}");

@@ -4,9 +4,9 @@ use crate::admin::page::*;
 
 /// Which form it is, its title, behind which the name of its subject stands, and the list that it leads back to where
 /// there is no subject yet.
-pub(crate) type Head = (Fields, &'static str, &'static str);
+pub(crate) type Head = (SheetFields, &'static str, &'static str);
 
-pub(crate) enum Fields {
+pub(crate) enum SheetFields {
     Topic,
     NamespaceTopic,
     Events,
@@ -56,9 +56,9 @@ pub(crate) trait Sheet<S: Subject>:
 #[derive(Template)]
 #[template(path = "pages/sheet.html")]
 struct SheetPage {
-    frame: Frame,
-    form: Filled<()>,
-    of: Fields,
+    frame: PageFrame,
+    form: FilledForm<()>,
+    of: SheetFields,
     /// Is true if the form makes something new, and false if it changes what there is.
     is_new: bool,
     back: String,
@@ -67,7 +67,7 @@ struct SheetPage {
 
 pub(crate) fn sheet<F: Sheet<S> + 'static, S: Subject>() -> MethodRouter<Arc<Site>> {
     let open = |call: Call<S>| async move {
-        let form = Filled::with(F::begin(&call)?);
+        let form = FilledForm::with(F::begin(&call)?);
         PageResult::Ok(draw_sheet(&call, form))
     };
     get(open).post(send::<F, S>)
@@ -75,21 +75,21 @@ pub(crate) fn sheet<F: Sheet<S> + 'static, S: Subject>() -> MethodRouter<Arc<Sit
 
 /// Takes a form: it is done, or shown again with what is wrong in it.
 pub(crate) async fn send<F: Sheet<S>, S: Subject>(call: Call<S>) -> PageResult {
-    let form = Filled::<F>::sent(&call.form);
+    let form = FilledForm::<F>::sent(&call.form);
     match form.values.save(&call).await {
         Ok(answer) => Ok(answer),
         Err(error) => Ok(draw_sheet(&call, form.with_faults(error.in_form()?))),
     }
 }
 
-pub(crate) fn draw_sheet<F: Sheet<S>, S: Subject>(call: &Call<S>, form: Filled<F>) -> Response {
+pub(crate) fn draw_sheet<F: Sheet<S>, S: Subject>(call: &Call<S>, form: FilledForm<F>) -> Response {
     let (of, _, list) = F::HEAD;
     let back = match list {
         "" => call.of.page(),
         list => list.to_owned(),
     };
     let sheet = SheetPage {
-        frame: Frame::new(&call.visitor, F::title(call)),
+        frame: PageFrame::new(&call.visitor, F::title(call)),
         is_new: paths::last_part(&call.visitor.path).starts_with("new-"),
         remark: F::remark(call),
         form: form.drawn(),

@@ -1,21 +1,21 @@
 //! Lists of what has a name, in the order of names.
 
-use crate::admin::forms::filled::Filled;
-use crate::admin::lists::list::{List, ROWS, cursor};
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::lists::list::{ListPage, ROWS, cursor};
 use crate::admin::outside::*;
 use crate::admin::widgets::print;
 
 /// The query of such a list.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct NameFilter {
+pub(crate) struct NameQuery {
     /// The text that names must contain.
     text: String,
     /// The name behind which the page begins.
     before: String,
 }
 
-impl NameFilter {
+impl NameQuery {
     /// Returns those of `all` whose names match; `key` returns a name in lower case.
     pub(crate) fn matching<T>(&self, mut all: Vec<T>, key: impl Fn(&T) -> String) -> Vec<T> {
         let text = self.text.trim().to_lowercase();
@@ -24,11 +24,11 @@ impl NameFilter {
     }
 }
 
-impl List {
+impl ListPage {
     /// A page of those of `all` that match, which are called `many`, and what is around it.
     pub(crate) fn by_name<T>(
         path: &'static str,
-        filter: &Filled<NameFilter>,
+        filter: &FilledForm<NameQuery>,
         all: Vec<T>,
         key: impl Fn(&T) -> String,
         many: &str,

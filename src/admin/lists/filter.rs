@@ -110,7 +110,7 @@ fn taken_apart(of: &str) -> (&str, Option<&str>) {
 
 /// A moment as the reader writes it, or RFC 3339; `None` for what is no moment.
 pub(crate) fn moment(text: &str) -> Option<Timestamp> {
-    Reader::current().zone.moment(text)
+    PageReader::current().zone.moment(text)
 }
 
 /// Returns a moment as the reader writes it in UTC, as RFC 3339; empty if it is none.

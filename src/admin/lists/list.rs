@@ -1,6 +1,6 @@
 //! The parts of a list around its rows; `templates/list.html` draws them.
 
-use crate::admin::forms::filled::Filled;
+use crate::admin::forms::filled::FilledForm;
 use crate::admin::lists::link;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::outside::*;
@@ -18,7 +18,7 @@ const BEHIND: &str = "*";
 const NEWER_PAGES_MAX: usize = 20;
 
 #[derive(Default)]
-pub(crate) struct List {
+pub(crate) struct ListPage {
     pub(crate) path: &'static str,
     pub(crate) tabs: Vec<Tab>,
     pub(crate) tabs_label: &'static str,
@@ -55,8 +55,8 @@ pub(crate) struct Tab {
     pub(crate) count: Option<(String, Tone)>,
 }
 
-impl List {
-    pub(crate) fn new<T>(path: &'static str, filter: &Filled<T>) -> Self {
+impl ListPage {
+    pub(crate) fn new<T>(path: &'static str, filter: &FilledForm<T>) -> Self {
         let before = filter.value(BEFORE);
         let newer = before.split_once(BEHIND).map(|(_, newer)| newer);
         let first = || changed(path, filter, BEFORE, "");
@@ -90,7 +90,7 @@ impl List {
         label: &'static str,
         name: &'static str,
         tabs: impl IntoIterator<Item = (&'static str, &'static str, Option<(u64, Tone)>)>,
-        filter: &Filled<T>,
+        filter: &FilledForm<T>,
     ) -> Self {
         let chosen = filter.value(name);
         let tabs = tabs.into_iter().map(|(value, title, count)| Tab {
@@ -113,7 +113,7 @@ impl List {
         self
     }
 
-    pub(crate) fn with_older<T>(mut self, next: Option<impl Display>, of: &Filled<T>) -> Self {
+    pub(crate) fn with_older<T>(mut self, next: Option<impl Display>, of: &FilledForm<T>) -> Self {
         let older = |next| changed(self.path, of, BEFORE, &behind(next, of.value(BEFORE)));
         self.older = next.map(older);
         self
@@ -191,7 +191,7 @@ fn behind(next: impl Display, before: &str) -> String {
 }
 
 /// The first page of what `filter` asks for, but for one parameter.
-fn changed<T>(path: &str, filter: &Filled<T>, name: &str, value: &str) -> String {
+fn changed<T>(path: &str, filter: &FilledForm<T>, name: &str, value: &str) -> String {
     let pairs = filter.pairs().into_iter();
     let others = pairs.filter(|(other, _)| *other != name && *other != BEFORE);
     let pairs: Vec<_> = others.chain([(name, value.to_owned())]).collect();
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn pages_and_tabs_keep_what_is_filtered() {
-        let filter = Filled::with(Filter {
+        let filter = FilledForm::with(Filter {
             state: "Pending".to_owned(),
             text: "a b".to_owned(),
             before: "7*9*".to_owned(),
@@ -223,7 +223,7 @@ mod tests {
             ("", "All", None),
             ("Pending", "Pending", Some((1_394, Tone::Warn))),
         ];
-        let list = List::new("/admin/events", &filter)
+        let list = ListPage::new("/admin/events", &filter)
             .with_tabs("State", "state", tabs, &filter)
             .with_older(Some("3".to_owned()), &filter);
         assert_eq!(list.tabs[0].href, "/admin/events?text=a+b");

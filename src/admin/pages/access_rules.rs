@@ -1,21 +1,21 @@
 //! Access rules of queues and Service Bus topics: the list, the page of one with its keys, and the form.
 
-use crate::admin::pages::queues::Access;
+use crate::admin::pages::queues::QueueAccess;
 use crate::admin::pages::*;
 use crate::model::shared_access::{AccessRule, Right, Rights};
 
 const LIST: &str = "/admin/access-rules";
 
-pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
-    let (filter, registry) = (Filled::with(filter), call.broker.registry());
+pub(crate) async fn list(Query(filter): Query<NameQuery>, call: Call) -> PageResult {
+    let (filter, registry) = (FilledForm::with(filter), call.broker.registry());
     let all = registry.access_rules().cloned().collect();
     let key = |rule: &Arc<AccessRule>| rule.name.key();
-    let (mut list, rules) = List::by_name(LIST, &filter, all, key, "rules");
+    let (mut list, rules) = ListPage::by_name(LIST, &filter, all, key, "rules");
     list.recipe = Recipe::of(&call, "/everpost/accessRules", "everpost access-rules list");
     answer!("pages/access_rules.html", &call.visitor, "Access rules", {
         rules: Vec<Arc<AccessRule>> = rules,
-        list: List = list,
-        filter: Filled<NameFilter> = filter,
+        list: ListPage = list,
+        filter: FilledForm<NameQuery> = filter,
     })
 }
 
@@ -46,7 +46,7 @@ impl Keyed for Arc<AccessRule> {
         let command = format!("everpost access-rules show {}", rule.name);
         let own = Some(rule.name.own());
         answer!("pages/access_rule.html", &call.visitor, format!("Access rule {}", rule.name), {
-            access: Access = Access::with(call, &rule.keys, own, shown).await?,
+            access: QueueAccess = QueueAccess::with(call, &rule.keys, own, shown).await?,
             recipe: Recipe = Recipe::of(call, &api, command),
             path: String = rule.page(),
             rule: Arc<AccessRule> = Arc::clone(rule),
@@ -76,7 +76,7 @@ pub(crate) struct AccessRuleForm {
 }
 
 impl Sheet<()> for AccessRuleForm {
-    const HEAD: Head = (Fields::AccessRule, "New access rule", LIST);
+    const HEAD: Head = (SheetFields::AccessRule, "New access rule", LIST);
 
     fn begin(_: &Call) -> PageResult<Self> {
         Ok(Self::default())
@@ -105,7 +105,7 @@ impl Sheet<()> for AccessRuleForm {
 }
 
 impl Sheet<Arc<AccessRule>> for AccessRuleForm {
-    const HEAD: Head = (Fields::AccessRule, "Edit access rule", "");
+    const HEAD: Head = (SheetFields::AccessRule, "Edit access rule", "");
 
     fn begin(call: &Call<Arc<AccessRule>>) -> PageResult<Self> {
         Ok(Self::of(call.of.rights))

@@ -6,7 +6,7 @@ use crate::admin::security::password_again::{PASSWORD_FIELD, check_password};
 use crate::admin::widgets::qr::Qr;
 use crate::base::zone::Zone;
 use crate::model::one_time_code::Seed;
-use crate::store::accounts::SessionRow;
+use crate::store::accounts::ListedSession;
 
 const PATH: &str = "/admin/account";
 
@@ -28,8 +28,8 @@ async fn draw_account(call: &Call, form_errors: Vec<FormError>) -> PageResult {
     answer!("pages/account.html", visitor, "Your account", {
         source: String = call.sign_in.source_in_words(visitor.source).to_owned(),
         recovery_codes: u64 = accounts.recovery_codes(visitor.id).await?,
-        form: Filled<AccountForm> = Filled::with(AccountForm { zone }).with_faults(form_errors),
-        sessions: Vec<SessionRow> = sessions_of(call, Some(visitor.id)).await?,
+        form: FilledForm<AccountForm> = FilledForm::with(AccountForm { zone }).with_faults(form_errors),
+        sessions: Vec<ListedSession> = sessions_of(call, Some(visitor.id)).await?,
     }, form)
 }
 
@@ -79,7 +79,7 @@ fn draw_offer(visitor: &Visitor, seed: &Seed, form_errors: Vec<FormError>) -> Pa
         seed: String = text.to_string(),
         // In groups of four, for typing.
         spelt: String = groups.join(" "),
-        form: Filled<()> = Filled::with(()).with_faults(form_errors),
+        form: FilledForm<()> = FilledForm::with(()).with_faults(form_errors),
     }, form)
 }
 

@@ -1,6 +1,6 @@
 //! The page of what anybody has changed.
 
-use crate::admin::pages::queues::Queue;
+use crate::admin::pages::queues::QueueName;
 use crate::admin::pages::*;
 use crate::store::audit::AuditQuery;
 use crate::wire::audit::AuditEntryBody;
@@ -40,13 +40,13 @@ pub(crate) async fn list(
     Query(asked): Query<Names>,
     call: Call,
 ) -> PageResult {
-    let (query, form) = Filled::with(form).read(ActivityForm::query);
+    let (query, form) = FilledForm::with(form).read(ActivityForm::query);
     let found = OptionFuture::from(query.map(|query| call.views.audit(query)))
         .await
         .transpose()?
         .unwrap_or_default();
     let next = found.next_before.map(|id| id.0);
-    let mut list = List::new(PATH, &form).with_older(next, &form);
+    let mut list = ListPage::new(PATH, &form).with_older(next, &form);
     list.recipe = Recipe::list(&call, "audit", "audit", &flags(&form));
     if !found.rows.is_empty() {
         list.export = Some(link(&format!("{PATH}/export"), &form.pairs()));
@@ -55,15 +55,15 @@ pub(crate) async fn list(
     }
     list.of_page(found.rows.len(), ["entry", "entries"]);
     answer!("pages/activity.html", &call.visitor, "Activity", {
-        list: List = list,
-        form: Filled<ActivityForm> = form,
+        list: ListPage = list,
+        form: FilledForm<ActivityForm> = form,
         rows: Vec<AuditRow> = found.rows,
         open: Option<i64> = name_of(&asked, "open").parse().ok(),
     })
 }
 
 /// Returns the filter as flags of `everpost`, which are also the query parameters of the management API.
-fn flags(form: &Filled<ActivityForm>) -> Vec<(&str, String)> {
+fn flags(form: &FilledForm<ActivityForm>) -> Vec<(&str, String)> {
     let pairs = form.pairs().into_iter();
     let flags = pairs
         .filter(|(name, _)| *name != "before")
@@ -210,7 +210,7 @@ fn property(path: &str) -> String {
 }
 
 /// Returns the address of this page with the whole definition of one entry shown.
-fn opened(form: &Filled<ActivityForm>, id: AuditId) -> String {
+fn opened(form: &FilledForm<ActivityForm>, id: AuditId) -> String {
     let mut pairs = form.pairs();
     pairs.push(("open", id.0.to_string()));
     format!("{}#entry-{}", link(PATH, &pairs), id.0)
@@ -224,7 +224,7 @@ fn did(entry: &AuditEntry) -> String {
 }
 
 /// The page of a target that there still is, or of all of its kind.
-fn page_of(target: &Target, registry: &Registry) -> Option<String> {
+fn page_of(target: &AuditTarget, registry: &Registry) -> Option<String> {
     let name = target.name.as_str();
     let topic = || registry.topic(&TopicName::parse(name).ok()?);
     match target.kind {
@@ -246,7 +246,7 @@ fn page_of(target: &Target, registry: &Registry) -> Option<String> {
             };
             let id = Of::named(of, registry)?.subscription?;
             let (topic, found) = registry.subscription(id)?;
-            Queue::page_of(topic, found).or_else(|| {
+            QueueName::page_of(topic, found).or_else(|| {
                 let topic_name = topic.topic.name.as_str();
                 Some(paths::subscription_page(topic_name, found.name.as_str()))
             })

@@ -5,9 +5,9 @@ use crate::admin::pages::*;
 use crate::broker::RetryNowError;
 
 /// A delivery of an event, of which an address tells the number.
-pub(crate) struct Delivery(DeliveryRow);
+pub(crate) struct DeliveryNumber(DeliveryRow);
 
-impl Subject for Delivery {
+impl Subject for DeliveryNumber {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         Ok(Self(site.delivery(name_of(names, "id")).await?.row))
     }
@@ -23,13 +23,13 @@ impl Subject for Delivery {
 }
 
 /// Makes a pending delivery due now; on probation, also the one attempt that decides how it goes on.
-pub(crate) async fn retry_now(call: Call<Delivery>) -> PageResult<Flash> {
+pub(crate) async fn retry_now(call: Call<DeliveryNumber>) -> PageResult<Flash> {
     let done = retry(&call).await?;
     Ok(done.about(call.of.0.id))
 }
 
-async fn retry(call: &Call<Delivery>) -> PageResult<Flash> {
-    let (broker, Delivery(row), since) = (&call.broker, &call.of, call.broker.clock().now());
+async fn retry(call: &Call<DeliveryNumber>) -> PageResult<Flash> {
+    let (broker, DeliveryNumber(row), since) = (&call.broker, &call.of, call.broker.clock().now());
     let (standing, of) = (&call.visitor.standing, row.subscription_id);
     let found = standing.registry.subscription(of);
     let state = found.map(|(_, each)| standing.of(each));
@@ -135,7 +135,7 @@ impl DeliveryCard {
     /// Adds a button that retries the delivery now and leads back to the page at `back`.
     pub(crate) fn with_retry(mut self, back: &str) -> Self {
         if let Some(Next::Held(_) | Next::At(_) | Next::Expires(_)) = self.next() {
-            let delivery = Delivery(self.detail.row.clone());
+            let delivery = DeliveryNumber(self.detail.row.clone());
             let back = format!("{back}#delivery-{}", delivery.0.id);
             let button = delivery.button("retry-now").class("tiny");
             self.retry = Some(button.coming_back_to(back));

@@ -23,17 +23,20 @@ const FOLLOWED_MAX: usize = 10;
 /// once, failed twice, and were rejected.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Progress {
+pub(crate) struct GuideProgress {
     topic: String,
     taken: Option<i64>,
     failed: Option<i64>,
     rejected: Option<i64>,
 }
 
-impl Progress {
+impl GuideProgress {
     /// The page as it is by then.
     fn page(&self) -> String {
-        link("/admin/first-event", &Filled::with(self.clone()).pairs())
+        link(
+            "/admin/first-event",
+            &FilledForm::with(self.clone()).pairs(),
+        )
     }
 
     /// The page at one of its steps.
@@ -43,7 +46,7 @@ impl Progress {
 }
 
 /// The things that exist once the topic has been made.
-struct Ready {
+struct GuideObjects {
     inspector: InspectorName,
     /// Is true if the other inspector answers the next request with 400, so that the event becomes a dead letter at
     /// once.
@@ -52,12 +55,12 @@ struct Ready {
 }
 
 /// An event of the guide, with its deliveries and those of the events that it was resubmitted as.
-struct Sent {
+struct GuideEvent {
     key: EventKey,
     deliveries: Vec<DeliveryCard>,
 }
 
-impl Sent {
+impl GuideEvent {
     /// The newest delivery if that is where it stands.
     fn newest(&self, state: DeliveryState) -> Option<DeliveryId> {
         let newest = self.deliveries.last().map(|card| &card.detail.row);
@@ -69,31 +72,31 @@ impl Sent {
     }
 }
 
-fn is_done(step: &Option<Sent>) -> bool {
-    step.as_ref().is_some_and(Sent::is_delivered)
+fn is_done(step: &Option<GuideEvent>) -> bool {
+    step.as_ref().is_some_and(GuideEvent::is_delivered)
 }
 
-pub(crate) async fn show(Query(done): Query<Progress>, call: Call) -> PageResult {
+pub(crate) async fn show(Query(done): Query<GuideProgress>, call: Call) -> PageResult {
     let form = Form::of([("topic", "orders")]);
-    draw_page(&call, done, Filled::sent(&form)).await
+    draw_page(&call, done, FilledForm::sent(&form)).await
 }
 
 /// Makes the topic, the inspectors and the event subscriptions between them, where they are missing.
 pub(crate) async fn prepare(call: Call) -> PageResult {
-    let form = Filled::<Progress>::sent(&call.form);
+    let form = FilledForm::<GuideProgress>::sent(&call.form);
     let topic = match topic_named(&call, form.values.topic.trim()).await {
         Ok(topic) => topic,
         Err(error) => {
             let form = form.with_faults(error.in_form()?);
-            return draw_page(&call, Progress::default(), form).await;
+            return draw_page(&call, GuideProgress::default(), form).await;
         }
     };
     TAKING.prepare(&call, &topic, "200").await?;
     // Now, so that its handshake is over when the step comes.
     REJECTING.prepare(&call, &topic, "400").await?;
-    let done = Progress {
+    let done = GuideProgress {
         topic: topic.topic.name.to_string(),
-        ..Progress::default()
+        ..GuideProgress::default()
     };
     Ok(done.at("publish"))
 }
@@ -121,7 +124,7 @@ async fn topic_named(call: &Call, name: &str) -> PageResult<Arc<TopicEntry>> {
 /// Publishes an event that is taken at once, one whose receiver fails twice, or one that is rejected, and notes it in the
 /// address.
 pub(crate) async fn publish(call: Call) -> PageResult {
-    let mut done = Filled::<Progress>::sent(&call.form).values;
+    let mut done = FilledForm::<GuideProgress>::sent(&call.form).values;
     let step = name_of(&call.names, "step");
     let (way, answers, noted) = match step {
         "publish" => (TAKING, "200", &mut done.taken),
@@ -145,7 +148,7 @@ pub(crate) async fn publish(call: Call) -> PageResult {
 
 /// Lets the inspector take events again and sends the dead letter, where there is one, once more.
 pub(crate) async fn repair(call: Call) -> PageResult {
-    let done = Filled::<Progress>::sent(&call.form).values;
+    let done = FilledForm::<GuideProgress>::sent(&call.form).values;
     let topic = call.custom_topic(&done.topic)?;
     let dead = call
         .form
@@ -180,22 +183,26 @@ impl Way {
     }
 }
 
-async fn draw_page(call: &Call, done: Progress, form: Filled<Progress>) -> PageResult {
+async fn draw_page(
+    call: &Call,
+    done: GuideProgress,
+    form: FilledForm<GuideProgress>,
+) -> PageResult {
     let ready = match done.topic.as_str() {
         "" => None,
-        topic => Some(Ready::find(call, topic).await?),
+        topic => Some(GuideObjects::find(call, topic).await?),
     };
     answer!("pages/first_event.html", &call.visitor, "First event", {
-        form: Filled<Progress> = form,
-        ready: Option<Ready> = ready,
-        taken: Option<Sent> = sent(call, done.taken, &done).await?,
-        failed: Option<Sent> = sent(call, done.failed, &done).await?,
-        rejected: Option<Sent> = sent(call, done.rejected, &done).await?,
-        done: Progress = done,
+        form: FilledForm<GuideProgress> = form,
+        ready: Option<GuideObjects> = ready,
+        taken: Option<GuideEvent> = sent(call, done.taken, &done).await?,
+        failed: Option<GuideEvent> = sent(call, done.failed, &done).await?,
+        rejected: Option<GuideEvent> = sent(call, done.rejected, &done).await?,
+        done: GuideProgress = done,
     }, form)
 }
 
-impl Ready {
+impl GuideObjects {
     async fn find(call: &Call, topic: &str) -> PageResult<Self> {
         let topic = call.custom_topic(topic)?;
         let (name, broker) = (&topic.topic.name, &call.broker);
@@ -211,7 +218,11 @@ impl Ready {
 
 /// An event and those that it was resubmitted as, one after the other. `None` for a step that has not been taken, or
 /// whose event is gone.
-async fn sent(call: &Call, key: Option<i64>, done: &Progress) -> PageResult<Option<Sent>> {
+async fn sent(
+    call: &Call,
+    key: Option<i64>,
+    done: &GuideProgress,
+) -> PageResult<Option<GuideEvent>> {
     let (mut next, mut line) = (key.map(EventKey), Vec::new());
     while let Some(key) = next.filter(|_| line.len() <= FOLLOWED_MAX)
         && let Some(event) = call.views.event(key).await?
@@ -231,5 +242,5 @@ async fn sent(call: &Call, key: Option<i64>, done: &Progress) -> PageResult<Opti
         .filter(is_ours)
         .map(card)
         .collect();
-    Ok(key.map(|key| Sent { key, deliveries }))
+    Ok(key.map(|key| GuideEvent { key, deliveries }))
 }

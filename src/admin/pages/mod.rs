@@ -36,9 +36,9 @@ pub(crate) mod users;
 pub(crate) use crate::admin::form_error::{all_of, form_errors, of_fields, said};
 pub(crate) use crate::admin::forms::document::Shape;
 pub(crate) use crate::admin::forms::json_fault;
-pub(crate) use crate::admin::forms::sheet::{Fields, Head, Sheet, draw_sheet, named};
+pub(crate) use crate::admin::forms::sheet::{Head, Sheet, SheetFields, draw_sheet, named};
 pub(crate) use crate::admin::lists::bulk::{Bulk, Selectable};
-pub(crate) use crate::admin::lists::by_name::NameFilter;
+pub(crate) use crate::admin::lists::by_name::NameQuery;
 pub(crate) use crate::admin::lists::download::{
     FILE_BATCH, LINES, NDJSON, Rows, body_file, file, line, streamed,
 };
@@ -49,9 +49,9 @@ pub(crate) use crate::admin::page::*;
 pub(crate) use crate::admin::pages::delivery::DeliveryCard;
 pub(crate) use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys};
 pub(crate) use crate::admin::pages::queue_depths::{LATE, QueueDepths};
-pub(crate) use crate::admin::pages::traffic::{RangeChoice, Traffic, bound};
+pub(crate) use crate::admin::pages::traffic::{RangeChoice, TrafficCharts, bound};
 pub(crate) use crate::admin::site::{existing, named_in, numbered};
-pub(crate) use crate::admin::standing::{DAY, Standing, State as Stand};
+pub(crate) use crate::admin::standing::{DAY, StandingView, State as Stand};
 pub(crate) use crate::admin::widgets::body_view::{BodyView, carried_by};
 pub(crate) use crate::admin::widgets::{
     chart::Spark, figure::Look, hint, json_text, kept_body::KeptBody, response,
@@ -78,12 +78,12 @@ macro_rules! page {
     ($template:tt $(<$life:lifetime>)?, $visitor:expr, $title:expr, { $($name:ident: $type:ty = $value:expr,)* }) => {{
         #[derive(Template)]
         #[template(path = $template)]
-        struct Drawn $(<$life>)? {
-            frame: Frame,
+        struct RenderedPage $(<$life>)? {
+            frame: PageFrame,
             $($name: $type,)*
         }
-        Drawn {
-            frame: Frame::new($visitor, $title),
+        RenderedPage {
+            frame: PageFrame::new($visitor, $title),
             $($name: $value,)*
         }
     }};

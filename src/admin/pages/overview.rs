@@ -25,7 +25,7 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
         .map(|each| each.topic.created_at)
         .min();
     let born = since.unwrap_or(visitor.now);
-    let traffic = Traffic::read(&call, TrafficOf::Everything, &range, "/admin", born).await?;
+    let traffic = TrafficCharts::read(&call, TrafficOf::Everything, &range, "/admin", born).await?;
     let mut all: Vec<_> = registry.subscriptions().map(Subscription::of).collect();
     all.sort_by_cached_key(|of| rank(of, standing));
     let sending = all
@@ -47,7 +47,7 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
         total: QueueDepth = depths.total(),
         depths: QueueDepths = depths,
         sum: TrafficSlot = TrafficSlot::sum(&traffic.slots),
-        traffic: Traffic = traffic,
+        traffic: TrafficCharts = traffic,
         range: &'static str = range.chosen().title,
         topics: TopicTable = TopicTable::read(&call, topics, first_event.clone()).await?,
         events: EventTable = EventTable::new(recent, EventTable::none_yet(first_event)),
@@ -56,7 +56,7 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
 }
 
 /// Returns the charts below the figures: deliveries, failures, times, pending deliveries and dead letters.
-fn sparks(traffic: &Traffic) -> [Spark; 5] {
+fn sparks(traffic: &TrafficCharts) -> [Spark; 5] {
     let counts =
         |count: fn(&TrafficSlot) -> u64| traffic.slots.iter().map(count).collect::<Vec<_>>();
     let line = |class, count| {

@@ -33,18 +33,18 @@ pub(crate) fn of_topic(topic: &str) -> String {
 
 pub(crate) async fn list(Query(form): Query<RejectionForm>, call: Call) -> PageResult {
     let registry = &call.visitor.standing.registry;
-    let (query, form) = Filled::with(form).read(|form| form.query(registry));
+    let (query, form) = FilledForm::with(form).read(|form| form.query(registry));
     let found = OptionFuture::from(query.map(|query| call.views.rejections(query)))
         .await
         .transpose()?
         .unwrap_or_default();
-    let mut list = List::new(PATH, &form).with_older(found.next_before, &form);
+    let mut list = ListPage::new(PATH, &form).with_older(found.next_before, &form);
     let flags = ["topic", "reason"].map(|name| (name, form.value(name).trim().to_owned()));
     list.recipe = Recipe::list(&call, "rejectedEvents", "rejected list", &flags);
     list.of_page(found.rows.len(), ["rejected request", "rejected requests"]);
     answer!("pages/rejected_events.html", &call.visitor, "Rejected events", {
-        list: List = list,
-        form: Filled<RejectionForm> = form,
+        list: ListPage = list,
+        form: FilledForm<RejectionForm> = form,
         rows: Vec<StoredRejection> = found.rows,
     })
 }

@@ -5,19 +5,19 @@ use crate::model::pace::Rate;
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Paging {
+pub(crate) struct ReplayPaging {
     before: String,
 }
 
-pub(crate) async fn list(Query(paging): Query<Paging>, call: Call) -> PageResult {
+pub(crate) async fn list(Query(paging): Query<ReplayPaging>, call: Call) -> PageResult {
     let before = cursor(&paging.before).map(ReplayJobId);
     let found = call.views.replay_jobs(before, ROWS).await?;
-    let paging = Filled::with(paging);
-    let mut list = List::new("/admin/replays", &paging).with_older(found.next_before, &paging);
+    let paging = FilledForm::with(paging);
+    let mut list = ListPage::new("/admin/replays", &paging).with_older(found.next_before, &paging);
     list.recipe = Recipe::list(&call, "replays", "replay list", &[]);
     list.of_page(found.rows.len(), ["replay job", "replay jobs"]);
     answer!("pages/replays.html", &call.visitor, "Replay jobs", {
-        list: List = list,
+        list: ListPage = list,
         jobs: Vec<ReplayJob> = found.rows,
     })
 }

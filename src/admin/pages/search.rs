@@ -15,7 +15,7 @@ const STATUSES: &str = "an HTTP status such as 503";
 /// The fields of both forms; each has some of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Search {
+pub(crate) struct SearchForm {
     /// A topic, or one of its subscriptions: `orders`, `orders/billing`.
     pub(crate) of: String,
     /// The state of a delivery, or [`UNMATCHED`].
@@ -38,7 +38,7 @@ pub(crate) struct Search {
     pub(crate) before: String,
 }
 
-impl Search {
+impl SearchForm {
     /// The events that are meant, or every field that means none.
     pub(crate) fn events(&self, visitor: &Visitor) -> Result<EventFilter, Vec<FormError>> {
         let (mut reading, since) = (Reading::default(), self.since(visitor.now));
@@ -93,7 +93,7 @@ impl Search {
     pub(crate) fn query(&self) -> String {
         let mut rows = self.clone();
         (rows.group, rows.before) = Default::default();
-        link("", &Filled::with(rows).pairs())
+        link("", &FilledForm::with(rows).pairs())
     }
 
     /// Returns the criteria as flags of `everpost`, which are also the query parameters of the management API. There is

@@ -1,7 +1,7 @@
 //! The pages of sessions: who is signed in, from where, and how to end it.
 
 use crate::admin::pages::*;
-use crate::store::accounts::SessionRow;
+use crate::store::accounts::ListedSession;
 
 /// Sessions on a page: more people than look after one appliance.
 pub(crate) const SHOWN_MAX: usize = 200;
@@ -10,14 +10,14 @@ pub(crate) const SHOWN_MAX: usize = 200;
 pub(crate) async fn sessions_of<S>(
     call: &Call<S>,
     user: Option<UserId>,
-) -> Result<Vec<SessionRow>, StoreError> {
+) -> Result<Vec<ListedSession>, StoreError> {
     let (accounts, now) = (call.people.accounts(), call.visitor.now);
     accounts.sessions(user, SHOWN_MAX + 1, now).await
 }
 
 pub(crate) async fn list(call: Call) -> PageResult {
     answer!("pages/sessions.html", &call.visitor, "Sessions", {
-        sessions: Vec<SessionRow> = sessions_of(&call, None).await?,
+        sessions: Vec<ListedSession> = sessions_of(&call, None).await?,
         recipe: Recipe = Recipe::of(&call, "/everpost/sessions", "everpost admin sessions"),
     })
 }

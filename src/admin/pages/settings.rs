@@ -64,11 +64,11 @@ pub(crate) struct SettingForm {
 pub(crate) async fn edit(call: Call<Setting>) -> PageResult {
     let values = call.of.values.clone().unwrap_or_default();
     let value = values.join("\n");
-    draw_form(&call, Filled::with(SettingForm { value }))
+    draw_form(&call, FilledForm::with(SettingForm { value }))
 }
 
 pub(crate) async fn save(call: Call<Setting>) -> PageResult {
-    let form = Filled::<SettingForm>::sent(&call.form);
+    let form = FilledForm::<SettingForm>::sent(&call.form);
     let lines = form.values.value.lines().map(str::trim);
     let value = Vec::from_iter(lines.filter(|line| !line.is_empty())).join(",");
     let (by, name) = (call.by(), call.of.name);
@@ -89,11 +89,11 @@ pub(crate) async fn reset(call: Call<Setting>) -> PageResult<Flash> {
     Ok(Flash::done(said))
 }
 
-fn draw_form(call: &Call<Setting>, form: Filled<SettingForm>) -> PageResult {
+fn draw_form(call: &Call<Setting>, form: FilledForm<SettingForm>) -> PageResult {
     let setting = &call.of;
     let command = format!("everpost config set {} VALUE", setting.name);
     answer!("pages/setting.html", &call.visitor, setting.title, {
-        form: Filled<SettingForm> = form,
+        form: FilledForm<SettingForm> = form,
         setting: Setting = setting.clone(),
         recipe: Recipe = Recipe::everpost_alone(&command),
     }, form)
@@ -102,12 +102,12 @@ fn draw_form(call: &Call<Setting>, form: Filled<SettingForm>) -> PageResult {
 async fn draw_page(
     call: &Call,
     only_changed: bool,
-    form: Filled<UrlForm>,
+    form: FilledForm<UrlForm>,
     judged: Option<(String, EgressVerdict)>,
 ) -> PageResult {
     let recipe = Recipe::everpost_alone("everpost config show --origin");
     answer!("pages/settings.html", &call.visitor, "Settings", {
-        form: Filled<UrlForm> = form,
+        form: FilledForm<UrlForm> = form,
         // Where the URL leads, and what the policy says of it.
         judged: Option<(String, EgressVerdict)> = judged,
         storage: StorageStatus = call.broker.storage_status().await?,

@@ -1,6 +1,6 @@
 //! The page of the system: what runs where, how it stands, and what its log says.
 
-use crate::admin::pages::url_trial::{self, Tried, UrlForm};
+use crate::admin::pages::url_trial::{self, UrlForm, UrlTrialResult};
 use crate::admin::pages::*;
 use crate::base::{TimeScale, WallClock};
 use crate::broker::diagnostics::{Audited, IntegrityCheck, Report};
@@ -60,7 +60,7 @@ pub(crate) struct BackupForm {
 }
 
 impl Sheet<()> for BackupForm {
-    const HEAD: Head = (Fields::Backup, "Back up now", "/admin/system");
+    const HEAD: Head = (SheetFields::Backup, "Back up now", "/admin/system");
 
     /// Where the schedule has its backups.
     fn remark(call: &Call) -> String {
@@ -87,7 +87,7 @@ impl Sheet<()> for BackupForm {
 async fn draw_page(
     call: &Call,
     counted: Option<Vec<Audited>>,
-    form: Filled<UrlForm>,
+    form: FilledForm<UrlForm>,
     log: &str,
 ) -> PageResult {
     let report = call.diagnostics.report().await?;
@@ -101,7 +101,7 @@ async fn draw_page(
         was_counted: bool = was_counted,
         uneven: Vec<Audited> = uneven,
         // For the URL to test.
-        form: Filled<UrlForm> = form,
+        form: FilledForm<UrlForm> = form,
         lines: Vec<String> = call.diagnostics.log(),
         log: String = log.to_owned(),
         recipe: Recipe = recipe.everpost("everpost support-bundle"),
@@ -141,7 +141,7 @@ fn checks(report: &Report, counts_are_even: bool) -> [Badge; 5] {
     };
     let compare = "Not compared yet. Test a connection to compare.";
     let untried = [compare, "Not tested yet."].map(|word| Badge::new(Tone::Rest, word));
-    let tried = report.outbound_check.as_ref().map(Tried);
+    let tried = report.outbound_check.as_ref().map(UrlTrialResult);
     let [clock, reached] = tried.map_or(untried, |it| [it.clock(), it.reached()]);
     let clock = own_clock(report.wall_clock).unwrap_or(clock);
     [

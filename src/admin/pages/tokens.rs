@@ -14,14 +14,14 @@ pub(crate) async fn list(call: Call) -> PageResult {
     let tokens = call.people.tokens().list();
     let recipe = Recipe::of(&call, "/everpost/tokens", "everpost token list");
     answer!("pages/tokens.html", &call.visitor, "API tokens", {
-        list: List = List::whole(tokens.len(), ["token", "tokens"], recipe),
+        list: ListPage = ListPage::whole(tokens.len(), ["token", "tokens"], recipe),
         tokens: Vec<ApiToken> = tokens,
     })
 }
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct TokenForm {
+pub(crate) struct ApiTokenForm {
     name: String,
     role: String,
     /// Empty for a token that never expires; `other` for what `other_days` says.
@@ -29,8 +29,8 @@ pub(crate) struct TokenForm {
     other_days: String,
 }
 
-impl Sheet<()> for TokenForm {
-    const HEAD: Head = (Fields::Token, "New API token", PATH);
+impl Sheet<()> for ApiTokenForm {
+    const HEAD: Head = (SheetFields::Token, "New API token", PATH);
 
     fn begin(_: &Call) -> PageResult<Self> {
         Ok(Self {

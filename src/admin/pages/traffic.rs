@@ -78,7 +78,7 @@ impl RangeChoice {
 
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/traffic.html")]
-pub(crate) struct Traffic {
+pub(crate) struct TrafficCharts {
     path: String,
     of: TrafficOf,
     chosen: Range,
@@ -89,7 +89,7 @@ pub(crate) struct Traffic {
     is_pulled: bool,
 }
 
-part!(Traffic);
+part!(TrafficCharts);
 
 /// A colour, a shape and a name of something that is drawn, and its value in a slot.
 type Drawn = (
@@ -100,18 +100,18 @@ type Drawn = (
 );
 
 /// A chart: what is drawn; its unit, its axis and what is most remarkable; and what is said of each slot.
-struct Plan {
+struct ChartPlan {
     id: &'static str,
     title: &'static str,
     drawn: &'static [Drawn],
-    head: fn(&Traffic) -> (String, Scale, String),
+    head: fn(&TrafficCharts) -> (String, Scale, String),
     say: fn(&TrafficSlot) -> String,
 }
 
 /// How attempts ended, which share succeeded, how long deliveries took, and what is left.
 #[rustfmt::skip] // a table
-const CHARTS: [Plan; 4] = [
-    Plan {
+const CHARTS: [ChartPlan; 4] = [
+    ChartPlan {
         id: "chart-attempts",
         title: "Delivery attempts",
         drawn: &[
@@ -121,7 +121,7 @@ const CHARTS: [Plan; 4] = [
         head: |it| counted(format!("per {}", it.range.step), it.most(TrafficSlot::tried)),
         say: |slot| format!("{} succeeded, {} failed", print::count(slot.delivered), print::count(failed(slot))),
     },
-    Plan {
+    ChartPlan {
         id: "chart-success",
         title: "Success rate",
         drawn: &[("accent", "line", "Succeeded", share)],
@@ -133,7 +133,7 @@ const CHARTS: [Plan; 4] = [
         },
         say: |slot| match slot.tried() { 0 => "no attempts".to_owned(), tried => print::share(slot.delivered, tried) },
     },
-    Plan {
+    ChartPlan {
         id: "chart-latency",
         title: "Delivery time",
         drawn: &[
@@ -149,7 +149,7 @@ const CHARTS: [Plan; 4] = [
         },
         say: |slot| format!("p50 {}, p95 {}", within(slot, 0.5), within(slot, 0.95)),
     },
-    Plan {
+    ChartPlan {
         id: "chart-pending",
         title: "Pending deliveries",
         drawn: &[("warn", "line", "Pending", |slot| Some(slot.pending as f64))],
@@ -160,8 +160,8 @@ const CHARTS: [Plan; 4] = [
 
 /// The first two for what receivers pull: what is not acknowledged, or not yet, is no failure of anybody.
 #[rustfmt::skip] // as those above
-const PULLED: [Plan; 2] = [
-    Plan {
+const PULLED: [ChartPlan; 2] = [
+    ChartPlan {
         title: "Received events",
         drawn: &[
             ("good", "", "Acknowledged", |slot| Some(slot.delivered as f64)),
@@ -170,7 +170,7 @@ const PULLED: [Plan; 2] = [
         say: |slot| format!("{} acknowledged, {} not", print::count(slot.delivered), print::count(failed(slot))),
         ..CHARTS[0]
     },
-    Plan {
+    ChartPlan {
         title: "Acknowledged",
         drawn: &[("accent", "line", "Acknowledged", share)],
         head: |it| {
@@ -182,7 +182,7 @@ const PULLED: [Plan; 2] = [
 ];
 
 #[rustfmt::skip] // as those above
-const DEAD_LETTERS: Plan = Plan {
+const DEAD_LETTERS: ChartPlan = ChartPlan {
     id: "chart-dead-letters",
     title: "New dead letters",
     drawn: &[("bad", "", "Dead-lettered", |slot| Some(slot.dead_lettered as f64))],
@@ -202,7 +202,7 @@ fn counted(unit: String, most: u64) -> (String, Scale, String) {
     (unit, Scale::counts(most), peak)
 }
 
-impl Traffic {
+impl TrafficCharts {
     /// Reads what `choice` asks for of something that there is since `since`, for the page at `path`.
     pub(crate) async fn read(
         site: &Site,
@@ -293,7 +293,7 @@ impl Traffic {
         self.chart(&DEAD_LETTERS)
     }
 
-    fn chart(&self, plan: &Plan) -> Chart {
+    fn chart(&self, plan: &ChartPlan) -> Chart {
         let series = plan.drawn.iter().map(|(class, shape, label, value)| {
             Series(class, shape, label, self.slots.iter().map(value).collect())
         });
@@ -396,7 +396,7 @@ mod tests {
         slots[0].delivered = 3;
         slots[1].pending = 2;
         let now = Timestamp::from_ms(90_000);
-        let drawn = Traffic {
+        let drawn = TrafficCharts {
             path: "/admin".to_owned(),
             of: TrafficOf::Everything,
             chosen: RANGES[0],

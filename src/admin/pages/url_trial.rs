@@ -7,7 +7,7 @@ use url::Url;
 use crate::admin::pages::*;
 use crate::broker::diagnostics::OutboundCheck;
 use crate::model::clock_skew::ClockSkew;
-use crate::outbound::egress::{Denied, METADATA};
+use crate::outbound::egress::{EgressDenied, METADATA};
 use crate::outbound::evaluate::EgressVerdict;
 
 #[derive(Default, Serialize, Deserialize)]
@@ -17,14 +17,14 @@ pub(crate) struct UrlForm {
 }
 
 impl UrlForm {
-    pub(crate) fn empty() -> Filled<Self> {
-        Filled::with(Self::default())
+    pub(crate) fn empty() -> FilledForm<Self> {
+        FilledForm::with(Self::default())
     }
 }
 
 /// Reads the form, and the URL in it; `None`, and a fault in the form, if it is not a URL.
-pub(crate) fn read(form: &Form) -> (Filled<UrlForm>, Option<Url>) {
-    let form = Filled::<UrlForm>::sent(form);
+pub(crate) fn read(form: &Form) -> (FilledForm<UrlForm>, Option<Url>) {
+    let form = FilledForm::<UrlForm>::sent(form);
     let url = Url::parse(form.values.url.trim()).ok();
     let problem = "Enter a whole URL, such as https://hooks.example.com/in.";
     let fault = url.is_none().then(|| FormError::of("url", problem));
@@ -41,8 +41,8 @@ pub(crate) fn badge(verdict: &EgressVerdict) -> Badge {
 }
 
 /// Why an address may not be called, and what would open it.
-pub(crate) fn denied_words(denied: &Denied) -> String {
-    let Denied::NotPublic { address, what, .. } = denied else {
+pub(crate) fn denied_words(denied: &EgressDenied) -> String {
+    let EgressDenied::NotPublic { address, what, .. } = denied else {
         return sentence(&denied.to_string());
     };
     if *what == METADATA {
@@ -60,11 +60,11 @@ pub(crate) fn denied_words(denied: &Denied) -> String {
 /// The result of the last trial.
 #[derive(Template)]
 #[template(path = "widgets/outbound_check.html")]
-pub(crate) struct Tried<'a>(pub(crate) &'a OutboundCheck);
+pub(crate) struct UrlTrialResult<'a>(pub(crate) &'a OutboundCheck);
 
-part!(Tried<'_>);
+part!(UrlTrialResult<'_>);
 
-impl Tried<'_> {
+impl UrlTrialResult<'_> {
     fn badge(&self) -> Badge {
         let call = self.0.connectivity.call.as_ref();
         match call.map(|call| &call.response) {
@@ -112,13 +112,13 @@ impl Tried<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outbound::connectivity::{Call, Connectivity, Reached};
-    use crate::outbound::egress::{Denied, Permit};
+    use crate::outbound::connectivity::{Connectivity, ProbeRequest, Reached};
+    use crate::outbound::egress::{EgressDenied, Permit};
     use crate::outbound::evaluate::EgressVerdict;
     use crate::outbound::transport::TransportError;
 
     #[track_caller]
-    fn check(verdict: EgressVerdict, call: Option<Call>, expected: &[&str]) -> String {
+    fn check(verdict: EgressVerdict, call: Option<ProbeRequest>, expected: &[&str]) -> String {
         let tried = OutboundCheck {
             at: Timestamp::from_ms(1_795_243_253_138),
             place: "https://hooks.example.com".to_owned(),
@@ -128,15 +128,15 @@ mod tests {
                 call,
             },
         };
-        let text = Tried(&tried).to_string();
+        let text = UrlTrialResult(&tried).to_string();
         for words in expected {
             assert!(text.contains(words), "{words}: {text}");
         }
         text
     }
 
-    fn answered(skew: Option<ClockSkew>) -> Option<Call> {
-        Some(Call {
+    fn answered(skew: Option<ClockSkew>) -> Option<ProbeRequest> {
+        Some(ProbeRequest {
             connect: Some(Duration::from_millis(30)),
             response: Ok(Reached {
                 status: 405,
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_way_that_ends_early_says_why() {
         let rejected = TransportError::Socket("the connection was refused".to_owned());
-        let call = Call {
+        let call = ProbeRequest {
             connect: None,
             response: Err(rejected),
         };
@@ -196,6 +196,10 @@ mod tests {
             Some(call),
             &["No answer", "The connection was refused."],
         );
-        check(EgressVerdict::Denied(Denied::PlainHttp), None, &["Blocked"]);
+        check(
+            EgressVerdict::Denied(EgressDenied::PlainHttp),
+            None,
+            &["Blocked"],
+        );
     }
 }

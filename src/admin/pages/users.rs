@@ -4,7 +4,7 @@ use crate::admin::frame::role_title;
 use crate::admin::pages::sessions::{self, sessions_of};
 use crate::admin::pages::*;
 use crate::broker::people::UserPatch;
-use crate::store::accounts::{AccountError, SessionRow};
+use crate::store::accounts::{AccountError, ListedSession};
 
 const PATH: &str = "/admin/users";
 
@@ -12,7 +12,7 @@ pub(crate) async fn list(call: Call) -> PageResult {
     let users = call.people.accounts().users().await?;
     let recipe = Recipe::of(&call, "/everpost/users", "everpost admin list");
     answer!("pages/users.html", &call.visitor, "Users", {
-        list: List = List::whole(users.len(), ["user", "users"], recipe),
+        list: ListPage = ListPage::whole(users.len(), ["user", "users"], recipe),
         users: Vec<User> = users,
         site: Arc<Site> = Arc::clone(&call.site),
     })
@@ -48,7 +48,7 @@ impl UserForm {
 }
 
 impl Sheet<()> for UserForm {
-    const HEAD: Head = (Fields::User, "New user", PATH);
+    const HEAD: Head = (SheetFields::User, "New user", PATH);
 
     fn begin(_: &Call) -> PageResult<Self> {
         Ok(Self::with(Role::Viewer))
@@ -79,8 +79,8 @@ pub(crate) async fn show(call: Call<User>) -> PageResult {
     let User { id, name, role, .. } = &call.of;
     let command = format!("everpost admin show {}", quoted(name));
     answer!("pages/user.html", &call.visitor, format!("User {name}"), {
-        form: Filled<UserForm> = Filled::with(UserForm::with(*role)),
-        sessions: Vec<SessionRow> = sessions_of(&call, Some(*id)).await?,
+        form: FilledForm<UserForm> = FilledForm::with(UserForm::with(*role)),
+        sessions: Vec<ListedSession> = sessions_of(&call, Some(*id)).await?,
         recipe: Recipe = Recipe::of(&call, "/everpost/users", command),
         site: Arc<Site> = Arc::clone(&call.site),
         user: User = call.of,

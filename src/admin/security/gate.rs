@@ -6,8 +6,8 @@ use axum::extract::OriginalUri;
 use crate::admin::page::*;
 use crate::admin::security::client::is_refresh;
 use crate::admin::security::{login, proxy_user, session, setup};
-use crate::admin::sitemap::Access;
-use crate::admin::standing::Standing;
+use crate::admin::sitemap::PageRoles;
+use crate::admin::standing::StandingView;
 use crate::base::budget::PresentedKey;
 use crate::base::request_memory::RequestMemory;
 use crate::model::audit::Actor;
@@ -41,14 +41,14 @@ pub(crate) async fn admit(
     if visitor.only_reads && by_reader {
         visitor = visitor.with_flash().await?;
     }
-    visitor.standing = Arc::new(Standing::read(&site, visitor.now).await?);
+    visitor.standing = Arc::new(StandingView::read(&site, visitor.now).await?);
     let reader = visitor.as_reader();
     request.extensions_mut().insert(visitor);
     Ok(reader.reads(next.run(request)).await)
 }
 
 pub(crate) async fn authorize(
-    State(access): State<Access>,
+    State(access): State<PageRoles>,
     visitor: Visitor,
     request: Request,
     next: Next,
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    async fn check(role: Role, access: Access, method: Method, expected: StatusCode) {
+    async fn check(role: Role, access: PageRoles, method: Method, expected: StatusCode) {
         let page = get(|| async { "shown" }).post(|| async { "done" });
         let router: Router = Router::new()
             .route("/", page.layer(from_fn_with_state(access, authorize)))
@@ -113,7 +113,7 @@ mod tests {
         };
         for role in Role::ALL {
             for (reads, changes) in Role::ALL.into_iter().zip(Role::ALL.into_iter().rev()) {
-                let access = Access { reads, changes };
+                let access = PageRoles { reads, changes };
                 check(role, access, Method::POST, status(role >= changes)).await;
                 check(role, access, Method::GET, status(role >= reads)).await;
             }

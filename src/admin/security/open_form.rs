@@ -57,7 +57,7 @@ struct OpenForm<'a> {
     frame: Bare,
     purpose: Purpose<'a>,
     token: &'a str,
-    form: Filled<Typed>,
+    form: FilledForm<Typed>,
 }
 
 /// The values of the form that are shown again, which passwords and codes never are.
@@ -87,7 +87,7 @@ impl Purpose<'_> {
             frame: Bare::new(title),
             purpose: self,
             token,
-            form: Filled::with(typed).with_faults(form_errors),
+            form: FilledForm::with(typed).with_faults(form_errors),
         };
         draw_with(status, &page)
     }

@@ -70,9 +70,9 @@ pub(crate) async fn ask(
         "Confirm your password"
     };
     let page = PasswordAgainPage {
-        frame: Frame::new(&visitor, title),
+        frame: PageFrame::new(&visitor, title),
         elsewhere,
-        form: Filled::with(()).with_faults(form_errors),
+        form: FilledForm::with(()).with_faults(form_errors),
         sent: &form,
     };
     // Nothing has been done yet.
@@ -82,9 +82,9 @@ pub(crate) async fn ask(
 #[derive(Template)]
 #[template(path = "pages/password_again.html")]
 struct PasswordAgainPage<'a> {
-    frame: Frame,
+    frame: PageFrame,
     /// Where somebody signs in again who has no password here, and what that is called.
     elsewhere: Option<(String, String)>,
-    form: Filled<()>,
+    form: FilledForm<()>,
     sent: &'a Form,
 }

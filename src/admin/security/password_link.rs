@@ -48,5 +48,5 @@ fn dead_link() -> Response {
         "It does not lead anywhere: {}. Ask an administrator for another one.",
         PeopleError::DeadLink
     );
-    Message::new("This link does not work", text).draw(StatusCode::FORBIDDEN)
+    BareMessage::new("This link does not work", text).draw(StatusCode::FORBIDDEN)
 }

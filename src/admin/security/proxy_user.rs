@@ -70,7 +70,7 @@ pub(crate) async fn follow(
         Ok(user) => session::sign_in(site, session, &user, &client, None).await?,
         Err(reason) => {
             session.flush().await?;
-            let page = Message::new("Not signed in", reason);
+            let page = BareMessage::new("Not signed in", reason);
             return Ok(Some(page.draw(StatusCode::FORBIDDEN)));
         }
     }

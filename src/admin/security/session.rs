@@ -13,11 +13,11 @@ use tower_sessions::{Expiry, SessionManagerLayer, SessionStore};
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::outside::*;
-use crate::admin::reader::{Reader, ReadingUser};
+use crate::admin::reader::{PageReader, ReadingUser};
 use crate::admin::security::client::{Client, cookie};
 use crate::admin::site::Site;
 use crate::admin::sitemap::SiteMap;
-use crate::admin::standing::Standing;
+use crate::admin::standing::StandingView;
 use crate::admin::widgets::Flash;
 use crate::base::zone::Zone;
 
@@ -65,7 +65,7 @@ pub(crate) struct Visitor {
     pub(crate) only_reads: bool,
     pub(crate) map: &'static SiteMap,
     pub(crate) caller: Caller,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) standing: Arc<StandingView>,
     session: Session,
 }
 
@@ -140,10 +140,10 @@ impl Visitor {
         flash.filter(|flash| flash.is_about(Some(delivery)))
     }
 
-    pub(crate) fn as_reader(&self) -> Reader {
-        let before = Reader::current();
+    pub(crate) fn as_reader(&self) -> PageReader {
+        let before = PageReader::current();
         let zone = self.time_zone.as_deref().and_then(Zone::named);
-        Reader {
+        PageReader {
             theme: before.theme,
             zone: zone.unwrap_or_else(|| before.zone.clone()),
             now: self.now,
@@ -165,9 +165,9 @@ impl<S: Sync> FromRequestParts<S> for Visitor {
     }
 }
 
-pub(crate) fn layer(site: &Arc<Site>) -> SessionManagerLayer<Sessions> {
+pub(crate) fn layer(site: &Arc<Site>) -> SessionManagerLayer<BrowserSessions> {
     let secure = site.is_https();
-    SessionManagerLayer::new(Sessions(Arc::clone(site)))
+    SessionManagerLayer::new(BrowserSessions(Arc::clone(site)))
         .with_name(if secure { COOKIE_OF_HOST } else { COOKIE })
         .with_secure(secure)
         .with_path(if secure { "/" } else { "/admin" })
@@ -183,7 +183,7 @@ pub(crate) fn is_brought(headers: &HeaderMap) -> bool {
 
 /// The data of a session after the right password, while the code of the second factor is still missing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Awaited {
+pub(crate) struct SecondFactorSession {
     pub(crate) user: i64,
     since_ms: i64,
     pub(crate) csrf: String,
@@ -198,7 +198,7 @@ pub(crate) async fn await_code(
     next: &str,
 ) -> PageResult<()> {
     session.flush().await?;
-    let awaited = Awaited {
+    let awaited = SecondFactorSession {
         user: user.0,
         since_ms: site.people.now().as_ms(),
         csrf: site.broker.entropy().secret(),
@@ -207,9 +207,13 @@ pub(crate) async fn await_code(
     Ok(session.insert(AWAITED, awaited).await?)
 }
 
-pub(crate) async fn awaited(site: &Site, session: &Session) -> PageResult<Option<Awaited>> {
-    let awaited = session.get::<Awaited>(AWAITED).await?;
-    let waited = |each: &Awaited| site.people.now().since(Timestamp::from_ms(each.since_ms));
+pub(crate) async fn awaited(
+    site: &Site,
+    session: &Session,
+) -> PageResult<Option<SecondFactorSession>> {
+    let awaited = session.get::<SecondFactorSession>(AWAITED).await?;
+    let waited =
+        |each: &SecondFactorSession| site.people.now().since(Timestamp::from_ms(each.since_ms));
     Ok(awaited.filter(|each| waited(each) < CODE_WAIT_MAX))
 }
 
@@ -284,9 +288,9 @@ pub(crate) async fn visitor(
 }
 
 #[derive(Clone)]
-pub(crate) struct Sessions(Arc<Site>);
+pub(crate) struct BrowserSessions(Arc<Site>);
 
-impl Sessions {
+impl BrowserSessions {
     fn accounts(&self) -> &Accounts {
         self.0.people.accounts()
     }
@@ -316,7 +320,7 @@ impl Sessions {
 }
 
 #[async_trait]
-impl SessionStore for Sessions {
+impl SessionStore for BrowserSessions {
     async fn create(&self, record: &mut Record) -> Result<()> {
         let mut id = [0; 16];
         self.0.broker.entropy().fill(&mut id);
@@ -355,7 +359,7 @@ impl SessionStore for Sessions {
     }
 }
 
-impl fmt::Debug for Sessions {
+impl fmt::Debug for BrowserSessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sessions")
     }

@@ -11,7 +11,7 @@ use super::{Appliance, PASSWORD, Person};
 use crate::admin::registry::SITE_MAP;
 use crate::api::tests::audit::{furniture, session};
 use crate::api::{
-    ApiOptions, ApiParts, AzureScope, Denials, Doors, Guesses, Intake, ManagementToken,
+    ApiOptions, ApiParts, AzureScope, BodyMemory, Denials, Doors, Guesses, ManagementToken,
 };
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use crate::model::access::Secret;
@@ -246,7 +246,7 @@ impl Appliance {
             views: store.views.clone(),
             people: appliance.people.clone(),
             token: ManagementToken::configured(Secret::new(TOKEN)),
-            intake: Intake::default(),
+            intake: BodyMemory::default(),
             denials: Denials::default(),
             guesses: Guesses::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),

@@ -68,7 +68,7 @@ use crate::model::probation::ProbationRules;
 use crate::model::queue::ServiceBusTier;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
-use crate::outbound::egress::{Denied, EgressPolicy};
+use crate::outbound::egress::{EgressDenied, EgressPolicy};
 use crate::outbound::transport::{
     HttpTransport, Responder, TransportError, TransportRequest, TransportResponse,
 };
@@ -295,7 +295,7 @@ impl Responder for Webhooks {
         request: &TransportRequest,
     ) -> Result<TransportResponse, TransportError> {
         if request.url.path() == "/barred" {
-            return Err(TransportError::Denied(Denied::PlainHttp));
+            return Err(TransportError::Denied(EgressDenied::PlainHttp));
         }
         let body = String::from_utf8_lossy(&request.body);
         let said = body.split("\"validationCode\":\"").nth(1);

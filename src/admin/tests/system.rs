@@ -4,11 +4,11 @@ use http::StatusCode;
 
 use super::Appliance;
 use crate::base::Timestamp;
-use crate::broker::diagnostics::Facts;
+use crate::broker::diagnostics::ProcessFacts;
 use crate::store::accounts::Role;
 
-pub(crate) fn facts(now: Timestamp) -> Facts {
-    Facts {
+pub(crate) fn facts(now: Timestamp) -> ProcessFacts {
+    ProcessFacts {
         version: "1.2.3",
         platform: "a system on a processor".to_owned(),
         sqlite: "3.99",

@@ -1,7 +1,7 @@
 //! Moments as a reader sees them: by the clocks of the reader's zone, with UTC in the title.
 
 use super::*;
-use crate::admin::reader::Reader;
+use crate::admin::reader::PageReader;
 use crate::base::human;
 
 #[derive(Clone, Debug, PartialEq, Eq, Template)]
@@ -25,13 +25,13 @@ impl Time {
     }
 
     pub(crate) fn by(pattern: &str, at: Timestamp) -> Self {
-        let local = Reader::current().zone.local(at);
+        let local = PageReader::current().zone.local(at);
         Self::saying(at, local.strftime(pattern).to_string())
     }
 
     /// How far away it is: `3 min ago`, `in 9 min`.
     pub(crate) fn relative(at: Timestamp) -> Self {
-        Self::saying(at, print::relative(at, Reader::current().now))
+        Self::saying(at, print::relative(at, PageReader::current().now))
     }
 
     pub(crate) fn at(at: Timestamp) -> Self {
@@ -45,7 +45,7 @@ impl Time {
 
     /// The time of day to the minute, with the day where it is not today's.
     pub(crate) fn minute(at: Timestamp) -> Self {
-        let reader = Reader::current();
+        let reader = PageReader::current();
         let day = |at| reader.zone.local(at).date();
         if day(at) == day(reader.now) {
             Self::by("%H:%M", at)
@@ -63,7 +63,7 @@ impl Time {
     }
 
     fn title(&self) -> String {
-        let zone = &Reader::current().zone;
+        let zone = &PageReader::current().zone;
         let local = zone.local(self.at).strftime(SECONDS).to_string();
         match zone.name() {
             "UTC" => format!("{local} UTC"),
@@ -80,7 +80,7 @@ mod tests {
 
     async fn check(zone: &str, expected: [&str; 4]) {
         let moment = |text: &str| text.parse::<Timestamp>().expect("RFC 3339");
-        let reader = Reader {
+        let reader = PageReader {
             theme: SYSTEM,
             zone: Zone::named(zone).expect("a zone"),
             now: moment("2026-11-21T23:42:00Z"),

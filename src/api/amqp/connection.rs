@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::api::amqp::event::{Event, LinkId};
+use crate::api::amqp::event::{ConnectionEvent, LinkId};
 use crate::api::amqp::frames::Frames;
 use crate::api::amqp::limits::{
     CLOSE_DEADLINE, FRAME_BYTES_MAX, FRAME_BYTES_MIN, FRAME_STEPS, FRAME_STEPS_MAX,
@@ -15,7 +15,9 @@ use crate::api::amqp::limits::{
     READ_BYTES_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
 };
 use crate::api::amqp::receipt::Receipt;
-use crate::api::amqp::session::{Acceptance, Fault, Handout, Session, nothing_left};
+use crate::api::amqp::session::{
+    Acceptance, HandedOutMessage, Session, SessionFault, nothing_left,
+};
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::wire::amqp::condition::{
@@ -24,7 +26,7 @@ use crate::wire::amqp::condition::{
 };
 use crate::wire::amqp::frame::{Frame, FrameKind, Protocol, next_frame, write_frame};
 use crate::wire::amqp::performative::{Begin, Open, Performative};
-use crate::wire::amqp::sasl::{self, Init, Mechanism, Outcome};
+use crate::wire::amqp::sasl::{self, Init, Mechanism, SaslOutcome};
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::value::Map;
 
@@ -200,9 +202,9 @@ impl Connection {
     }
 
     /// Takes the next event that the shell has to handle.
-    pub(super) fn next_event(&mut self) -> Option<Event> {
+    pub(super) fn next_event(&mut self) -> Option<ConnectionEvent> {
         let event = self.frames.events.pop_front()?;
-        if let Event::Detached { link, .. } = &event {
+        if let ConnectionEvent::Detached { link, .. } = &event {
             self.places.remove(link);
         }
         Some(event)
@@ -400,7 +402,11 @@ impl Connection {
     }
 
     /// Hands out messages. Returns those for which there is no credit any more.
-    pub(super) fn deliver(&mut self, link: LinkId, messages: Vec<Handout>) -> Vec<Handout> {
+    pub(super) fn deliver(
+        &mut self,
+        link: LinkId,
+        messages: Vec<HandedOutMessage>,
+    ) -> Vec<HandedOutMessage> {
         let mut messages = Some(messages);
         let rest = self.at(link, |session, handle, frames| {
             session.deliver(handle, messages.take().unwrap_or_default(), frames)
@@ -580,7 +586,7 @@ impl Connection {
             Some(Mechanism::Plain) => match init.plain() {
                 Some(plain) => {
                     self.phase = Phase::Authenticating;
-                    self.frames.event(Event::Plain(plain));
+                    self.frames.event(ConnectionEvent::Plain(plain));
                 }
                 None => self.sasl_outcome(false),
             },
@@ -593,9 +599,9 @@ impl Connection {
 
     fn sasl_outcome(&mut self, is_right: bool) {
         let outcome = if is_right {
-            Outcome::Ok
+            SaslOutcome::Ok
         } else {
-            Outcome::Denied
+            SaslOutcome::Denied
         };
         sasl::write_outcome(&mut self.frames.output, outcome);
         if is_right {
@@ -709,12 +715,12 @@ impl Connection {
         };
         match done {
             Ok(()) => {}
-            Err(Fault::Session(error)) => {
+            Err(SessionFault::Session(error)) => {
                 frames.send(channel, &Performative::End(Some(error)));
                 session.is_ending = true;
                 session.end_links(frames);
             }
-            Err(Fault::Connection(error)) => self.close(error, now),
+            Err(SessionFault::Connection(error)) => self.close(error, now),
         }
     }
 }

@@ -18,10 +18,10 @@ use crate::model::session::{HeldSession, SessionSelection};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::condition::NOT_FOUND;
-use crate::wire::amqp::management::{Operation, Reply};
+use crate::wire::amqp::management::{EntityOperation, ManagementReply};
 use crate::wire::amqp::message::Message;
-use crate::wire::amqp::outcome::Outcome;
-use crate::wire::amqp::performative::Role;
+use crate::wire::amqp::outcome::ReceiverOutcome;
+use crate::wire::amqp::performative::LinkRole;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::entity::EntityAddress;
 
@@ -53,24 +53,24 @@ pub trait Container: Send + Sync + 'static {
 
     /// Returns what an entity is known by, if clients can attach to it now in the role that is named; another one that is
     /// made under its name later has another number.
-    fn identity(&self, entity: &EntityAddress, role: Option<Role>) -> Result<i64, AmqpError>;
+    fn identity(&self, entity: &EntityAddress, role: Option<LinkRole>) -> Result<i64, AmqpError>;
 
     /// Answers a request. That the client may make it was checked.
     async fn manage(
         &self,
         entity: &KnownEntity,
-        asked: Operation,
+        asked: EntityOperation,
         by: &Actor,
-    ) -> Result<Reply, AmqpError>;
+    ) -> Result<ManagementReply, AmqpError>;
 
     /// Prepares what a request does at the end of its transaction, and the answer that it has at once. That the client may
     /// make it was checked.
     async fn prepare(
         &self,
         entity: &KnownEntity,
-        asked: Operation,
+        asked: EntityOperation,
         by: &Actor,
-    ) -> Result<(Transaction, Reply), AmqpError>;
+    ) -> Result<(Transaction, ManagementReply), AmqpError>;
 
     /// Says of each lock whether it is held now.
     async fn check_locks(
@@ -150,7 +150,7 @@ pub struct TransactionSettlement {
     pub of: EntityAddress,
     /// The lock.
     pub token: Uuid,
-    pub outcome: Outcome,
+    pub outcome: ReceiverOutcome,
     /// Who may receive there, for the audit log.
     pub by: Actor,
     /// The client has settled it already, and cannot do so again.
@@ -213,7 +213,7 @@ pub trait OutgoingLink: Send + Sync {
     async fn renew(&self, locks: Vec<Uuid>);
 
     /// Settles locks. Each has its own result, in the same order. Runs to its end even if the client is gone.
-    async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>>;
+    async fn settle(&self, locks: Vec<(Uuid, ReceiverOutcome)>) -> Vec<Result<(), AmqpError>>;
 
     /// The link is gone: a session is free again. What it has of messages counts as received in vain unless the client
     /// has left in order. Other locks stay until they expire.

@@ -15,15 +15,15 @@ use crate::api::amqp::container::{
 use crate::api::amqp::error::rolled_back;
 use crate::api::amqp::management;
 use crate::api::amqp::receiver::{LockDecisions, ReceiverLink, check_locks};
-use crate::api::amqp::sessions::Sessions;
+use crate::api::amqp::sessions::HeldSessions;
 use crate::api::authority::{AccessDenied, Authority, ShownSignature};
 use crate::broker::{MessageSender, MessagingEntity, MessagingError, MessagingTransaction};
 use crate::model::audit::{Actor, Caller};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::{PutToken, SCHEME, TokenKind};
 use crate::wire::amqp::condition::{AUTH_FAILED, UNAUTHORIZED_ACCESS};
-use crate::wire::amqp::management::{Operation, Reply};
-use crate::wire::amqp::performative::Role;
+use crate::wire::amqp::management::{EntityOperation, ManagementReply};
+use crate::wire::amqp::performative::LinkRole;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::entity::EntityAddress;
 
@@ -31,7 +31,7 @@ use crate::wire::service_bus::entity::EntityAddress;
 pub(in crate::api) struct EntityContainer {
     state: ApiState,
     client: IpAddr,
-    sessions: Arc<Sessions>,
+    sessions: Arc<HeldSessions>,
 }
 
 impl EntityContainer {
@@ -131,12 +131,12 @@ impl Container for EntityContainer {
         Ok(Box::new(opened.await?))
     }
 
-    fn identity(&self, entity: &EntityAddress, role: Option<Role>) -> Result<i64, AmqpError> {
+    fn identity(&self, entity: &EntityAddress, role: Option<LinkRole>) -> Result<i64, AmqpError> {
         let found = self.find(entity)?;
         let id = found.id();
         match role {
-            Some(Role::Sender) => found.sender().map(drop)?,
-            Some(Role::Receiver) => found.receiver()?.check_receivable()?,
+            Some(LinkRole::Sender) => found.sender().map(drop)?,
+            Some(LinkRole::Receiver) => found.receiver()?.check_receivable()?,
             None => {}
         }
         Ok(id)
@@ -145,9 +145,9 @@ impl Container for EntityContainer {
     async fn manage(
         &self,
         entity: &KnownEntity,
-        asked: Operation,
+        asked: EntityOperation,
         by: &Actor,
-    ) -> Result<Reply, AmqpError> {
+    ) -> Result<ManagementReply, AmqpError> {
         let (found, by) = (self.find_again(entity)?, self.caller(by));
         management::answer(found, &by, &self.sessions, asked).await
     }
@@ -155,9 +155,9 @@ impl Container for EntityContainer {
     async fn prepare(
         &self,
         entity: &KnownEntity,
-        asked: Operation,
+        asked: EntityOperation,
         by: &Actor,
-    ) -> Result<(Transaction, Reply), AmqpError> {
+    ) -> Result<(Transaction, ManagementReply), AmqpError> {
         let found = self.find_again(entity)?;
         management::prepare(found, entity, by, &self.sessions, asked).await
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::base::budget::TakenBytes;
-use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::outcome::ReceiverOutcome;
 use crate::wire::amqp::performative::Attach;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::DeliveryState;
@@ -13,7 +13,7 @@ pub(super) type LinkId = u64;
 
 /// Something that only others than the connection can answer or do.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum ConnectionEvent {
     /// Answered by `authenticated`; nothing more is read until then.
     Plain(Plain),
     /// Answered by `accept` or `detach`.
@@ -38,7 +38,7 @@ pub(super) enum Event {
     /// Answered by `settle_outgoing`, unless the peer has settled already.
     Disposition {
         link: LinkId,
-        deliveries: Vec<Delivery>,
+        deliveries: Vec<DeliveredMessage>,
         decision: Decision,
         settled: bool,
     },
@@ -57,7 +57,7 @@ pub(super) enum Event {
 pub(super) enum Decision {
     /// The peer has settled them and says nothing of their outcome.
     None,
-    Now(Outcome),
+    Now(ReceiverOutcome),
     InTransaction(PartOfTransaction),
 }
 
@@ -66,7 +66,7 @@ pub(super) enum Decision {
 pub(super) struct PartOfTransaction {
     pub(super) transaction: Bytes,
     /// `None` if the peer names none that ends a delivery.
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<ReceiverOutcome>,
 }
 
 impl Decision {
@@ -74,16 +74,18 @@ impl Decision {
         if let Some(DeliveryState::Transactional(part)) = state {
             return Self::InTransaction(PartOfTransaction {
                 transaction: part.transaction.clone(),
-                outcome: part.outcome.as_deref().and_then(Outcome::of),
+                outcome: part.outcome.as_deref().and_then(ReceiverOutcome::of),
             });
         }
-        state.and_then(Outcome::of).map_or(Self::None, Self::Now)
+        state
+            .and_then(ReceiverOutcome::of)
+            .map_or(Self::None, Self::Now)
     }
 }
 
 /// A message that was handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Delivery {
+pub(super) struct DeliveredMessage {
     pub(super) id: u64,
     pub(super) tag: Bytes,
 }

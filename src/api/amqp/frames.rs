@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::api::amqp::event::{Event, LinkId};
+use crate::api::amqp::event::{ConnectionEvent, LinkId};
 use crate::api::amqp::limits::{CONNECTION_BYTES, FRAME_BYTES_MIN, UNFINISHED_DEADLINE};
 use crate::api::amqp::receipt::Receipt;
 use crate::base::Timestamp;
@@ -16,7 +16,7 @@ pub(super) struct Frames {
     pub(super) output: Vec<u8>,
     /// The receipts of messages in the output, each with the position in the output where its message ends.
     pub(super) receipts: VecDeque<(usize, Receipt)>,
-    pub(super) events: VecDeque<Event>,
+    pub(super) events: VecDeque<ConnectionEvent>,
     /// Bytes of a frame that the peer takes.
     pub(super) size_max: usize,
     /// Counts all that is kept for the peer.
@@ -71,7 +71,7 @@ impl Frames {
         });
     }
 
-    pub(super) fn event(&mut self, event: Event) {
+    pub(super) fn event(&mut self, event: ConnectionEvent) {
         self.events.push_back(event);
     }
 

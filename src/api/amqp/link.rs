@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::api::amqp::event::LinkId;
 use crate::base::Timestamp;
 use crate::base::budget::TakenBytes;
-use crate::wire::amqp::performative::{Attach, Role};
+use crate::wire::amqp::performative::{Attach, LinkRole};
 use crate::wire::amqp::state::DeliveryState;
 
 /// A link, from the peer's attach to its detach.
@@ -16,14 +16,14 @@ use crate::wire::amqp::state::DeliveryState;
 pub(super) struct Link {
     pub(super) id: LinkId,
     pub(super) name: Arc<str>,
-    pub(super) stage: Stage,
-    pub(super) end: End,
+    pub(super) stage: LinkStage,
+    pub(super) end: LinkEnd,
     /// The bytes that it counts for.
     pub(super) taken: TakenBytes,
 }
 
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum LinkStage {
     /// The peer has attached, and waits for this answer.
     Attaching(Box<Attach>),
     Attached,
@@ -33,19 +33,19 @@ pub(super) enum Stage {
 
 /// Our end.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum LinkEnd {
     /// The peer sends.
     Incoming(Incoming),
     /// The peer receives.
     Outgoing(Outgoing),
 }
 
-impl End {
+impl LinkEnd {
     /// Returns the role of the peer.
-    pub(super) fn peer(&self) -> Role {
+    pub(super) fn peer(&self) -> LinkRole {
         match self {
-            Self::Incoming(_) => Role::Sender,
-            Self::Outgoing(_) => Role::Receiver,
+            Self::Incoming(_) => LinkRole::Sender,
+            Self::Outgoing(_) => LinkRole::Receiver,
         }
     }
 }
@@ -62,7 +62,7 @@ pub(super) struct Incoming {
     /// The message whose last frame has not come.
     pub(super) partial: Option<Partial>,
     /// Whole messages that were not answered.
-    pub(super) pending: BTreeMap<u32, Pending>,
+    pub(super) pending: BTreeMap<u32, PendingMessage>,
 }
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub(super) struct Partial {
 }
 
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingMessage {
     /// The peer does not wait for an answer.
     pub(super) settled: bool,
 }

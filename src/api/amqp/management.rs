@@ -6,7 +6,7 @@ use crate::api::amqp::container::{
     KnownEntity, Transaction, TransactionSend, TransactionSettlement,
 };
 use crate::api::amqp::receiver::{check_locks, lock_of, renew_session, settle, uuid_of};
-use crate::api::amqp::sessions::Sessions;
+use crate::api::amqp::sessions::HeldSessions;
 use crate::base::stint::Stint;
 use crate::broker::{
     MessageReceiver, MessageSender, MessagingEntity, MessagingError, NotAllowed, PromisedNumber,
@@ -15,25 +15,25 @@ use crate::model::audit::{Actor, Caller};
 use crate::model::session::HeldSession;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::condition::{MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED};
-use crate::wire::amqp::management::{NamedSession, Operation, Reply};
+use crate::wire::amqp::management::{EntityOperation, ManagementReply, NamedSession};
 use crate::wire::amqp::message::Message;
 
 /// Does what a client asks of an entity. That the client may was checked.
 pub(super) async fn answer(
     entity: MessagingEntity,
     by: &Caller,
-    sessions: &Sessions,
-    asked: Operation,
-) -> Result<Reply, AmqpError> {
+    sessions: &HeldSessions,
+    asked: EntityOperation,
+) -> Result<ManagementReply, AmqpError> {
     Ok(match asked {
-        Operation::Schedule(messages) => {
-            Reply::Scheduled(scheduler(&entity, &messages)?.schedule(messages).await?)
+        EntityOperation::Schedule(messages) => {
+            ManagementReply::Scheduled(scheduler(&entity, &messages)?.schedule(messages).await?)
         }
-        Operation::CancelScheduled(numbers) => {
+        EntityOperation::CancelScheduled(numbers) => {
             entity.sender()?.cancel_scheduled(numbers).await?;
-            Reply::Done
+            ManagementReply::Done
         }
-        Operation::Peek {
+        EntityOperation::Peek {
             from,
             count,
             session,
@@ -43,9 +43,9 @@ pub(super) async fn answer(
             let named = sessions.named(receiver.subscription.id, session);
             // Without one, all of them are walked.
             let session = named.filter(|_| receiver.has_sessions());
-            Reply::Peeked(peek(&receiver, from, count, session, omit_body).await?)
+            ManagementReply::Peeked(peek(&receiver, from, count, session, omit_body).await?)
         }
-        Operation::ReceiveNumbers {
+        EntityOperation::ReceiveNumbers {
             numbers,
             lock,
             session,
@@ -65,19 +65,19 @@ pub(super) async fn answer(
                 stint.did(message.len()).await;
                 messages.push((uuid_of(each.token), message));
             }
-            Reply::Received(messages)
+            ManagementReply::Received(messages)
         }
-        Operation::Settle { tokens, outcome } => {
+        EntityOperation::Settle { tokens, outcome } => {
             let locks = tokens.into_iter().map(|token| (token, outcome.clone()));
             let settled = settle(&entity.receiver()?, by, locks.collect()).await;
             settled.into_iter().collect::<Result<(), _>>()?;
-            Reply::Done
+            ManagementReply::Done
         }
-        Operation::RenewLocks(tokens) => {
+        EntityOperation::RenewLocks(tokens) => {
             let locks = tokens.into_iter().map(lock_of).collect();
-            Reply::LocksRenewed(entity.receiver()?.renew_locks(by, locks).await?)
+            ManagementReply::LocksRenewed(entity.receiver()?.renew_locks(by, locks).await?)
         }
-        Operation::DeleteBatch {
+        EntityOperation::DeleteBatch {
             count,
             enqueued_before,
             session,
@@ -85,25 +85,25 @@ pub(super) async fn answer(
             let receiver = entity.receiver()?;
             let held = held(&receiver, sessions, session)?;
             let deleted = receiver.delete_batch(by, count, enqueued_before, held.as_ref());
-            Reply::Deleted(deleted.await?)
+            ManagementReply::Deleted(deleted.await?)
         }
-        Operation::RenewSession(name) => {
+        EntityOperation::RenewSession(name) => {
             let renewed = renew_session(&entity.receiver()?, sessions, &name).await?;
-            Reply::SessionRenewed(renewed.until)
+            ManagementReply::SessionRenewed(renewed.until)
         }
-        Operation::SessionState(name) => {
+        EntityOperation::SessionState(name) => {
             let receiver = entity.receiver()?;
             let held = sessions.held(receiver.subscription.id, &name)?;
-            Reply::SessionState(receiver.session_state(held).await?.map(Bytes::from))
+            ManagementReply::SessionState(receiver.session_state(held).await?.map(Bytes::from))
         }
-        Operation::SetSessionState { session, state } => {
+        EntityOperation::SetSessionState { session, state } => {
             let receiver = entity.receiver()?;
             let held = sessions.held(receiver.subscription.id, &session)?;
             let bytes = state.map(|state| state.to_vec());
             receiver.set_session_state(held, bytes).await?;
-            Reply::Done
+            ManagementReply::Done
         }
-        Operation::Sessions {
+        EntityOperation::Sessions {
             state_set_since,
             skip,
             top,
@@ -112,17 +112,19 @@ pub(super) async fn answer(
             let found = receiver.sessions(state_set_since, skip, top).await;
             let names = found.map_err(MessagingError::from)?;
             let skip = skip + names.len();
-            Reply::Sessions { skip, names }
+            ManagementReply::Sessions { skip, names }
         }
-        Operation::AddRule(rule) => {
+        EntityOperation::AddRule(rule) => {
             entity.receiver()?.add_rule(by, *rule).await?;
-            Reply::Done
+            ManagementReply::Done
         }
-        Operation::RemoveRule(name) => {
+        EntityOperation::RemoveRule(name) => {
             entity.receiver()?.remove_rule(by, &name).await?;
-            Reply::Done
+            ManagementReply::Done
         }
-        Operation::Rules { skip, top } => Reply::Rules(entity.receiver()?.rules(skip, top)?),
+        EntityOperation::Rules { skip, top } => {
+            ManagementReply::Rules(entity.receiver()?.rules(skip, top)?)
+        }
     })
 }
 
@@ -131,12 +133,12 @@ pub(super) async fn prepare(
     found: MessagingEntity,
     entity: &KnownEntity,
     by: &Actor,
-    sessions: &Sessions,
-    asked: Operation,
-) -> Result<(Transaction, Reply), AmqpError> {
+    sessions: &HeldSessions,
+    asked: EntityOperation,
+) -> Result<(Transaction, ManagementReply), AmqpError> {
     let nothing = Transaction::default();
     Ok(match asked {
-        Operation::Schedule(messages) => {
+        EntityOperation::Schedule(messages) => {
             let sender = scheduler(&found, &messages)?;
             let promised = sender.promise_numbers(messages.len()).await?;
             let numbers = promised.iter().map(PromisedNumber::number).collect();
@@ -147,14 +149,17 @@ pub(super) async fn prepare(
                 promised,
             };
             let sends = vec![send];
-            (Transaction { sends, ..nothing }, Reply::Scheduled(numbers))
+            (
+                Transaction { sends, ..nothing },
+                ManagementReply::Scheduled(numbers),
+            )
         }
-        Operation::CancelScheduled(numbers) => {
+        EntityOperation::CancelScheduled(numbers) => {
             found.sender()?.check_scheduled(numbers.clone()).await?;
             let cancels = vec![(entity.clone(), numbers)];
-            (Transaction { cancels, ..nothing }, Reply::Done)
+            (Transaction { cancels, ..nothing }, ManagementReply::Done)
         }
-        Operation::Settle { tokens, outcome } => {
+        EntityOperation::Settle { tokens, outcome } => {
             let checked = check_locks(&found.receiver()?, tokens.clone()).await;
             checked.into_iter().collect::<Result<(), _>>()?;
             let each = tokens.into_iter().map(|token| TransactionSettlement {
@@ -165,23 +170,23 @@ pub(super) async fn prepare(
                 is_settled: true,
             });
             let settles = each.collect();
-            (Transaction { settles, ..nothing }, Reply::Done)
+            (Transaction { settles, ..nothing }, ManagementReply::Done)
         }
-        Operation::SetSessionState { session, state } => {
+        EntityOperation::SetSessionState { session, state } => {
             let held = sessions.held(found.receiver()?.subscription.id, &session)?;
             let states = vec![(entity.address.clone(), held, state)];
-            (Transaction { states, ..nothing }, Reply::Done)
+            (Transaction { states, ..nothing }, ManagementReply::Done)
         }
-        Operation::DeleteBatch { .. }
-        | Operation::RenewLocks(_)
-        | Operation::Peek { .. }
-        | Operation::ReceiveNumbers { .. }
-        | Operation::RenewSession(_)
-        | Operation::SessionState(_)
-        | Operation::Sessions { .. }
-        | Operation::AddRule(_)
-        | Operation::RemoveRule(_)
-        | Operation::Rules { .. } => {
+        EntityOperation::DeleteBatch { .. }
+        | EntityOperation::RenewLocks(_)
+        | EntityOperation::Peek { .. }
+        | EntityOperation::ReceiveNumbers { .. }
+        | EntityOperation::RenewSession(_)
+        | EntityOperation::SessionState(_)
+        | EntityOperation::Sessions { .. }
+        | EntityOperation::AddRule(_)
+        | EntityOperation::RemoveRule(_)
+        | EntityOperation::Rules { .. } => {
             let problem = "this cannot take part in a transaction; ask for it outside of one";
             return Err(AmqpError::new(NOT_ALLOWED, problem));
         }
@@ -229,7 +234,7 @@ fn without_body(message: &Bytes) -> Bytes {
 /// Returns the session that a request names, which the client's connection holds.
 fn held(
     receiver: &MessageReceiver,
-    sessions: &Sessions,
+    sessions: &HeldSessions,
     session: NamedSession,
 ) -> Result<Option<HeldSession>, MessagingError> {
     if !receiver.has_sessions() {

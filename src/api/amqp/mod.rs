@@ -38,6 +38,6 @@ pub use container::{
 };
 pub(super) use entities::EntityContainer;
 pub use limits::CLOSE_DEADLINE;
-pub use serve::{ConnectionMemory, Server, serve};
+pub use serve::{ConnectionMemory, SharedServer, serve};
 pub(super) use websocket::enter as enter_websocket;
-pub use websocket::{ConnectionSlot, router};
+pub use websocket::{ServedConnection, router};

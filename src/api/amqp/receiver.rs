@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::amqp::container::{OutgoingLink, OutgoingMessage, ReceiverRequest};
-use crate::api::amqp::sessions::Sessions;
+use crate::api::amqp::sessions::HeldSessions;
 use crate::base::seldom::SeldomLine;
 use crate::base::stint::Stint;
 use crate::broker::{MessageReceiver, MessagingError};
@@ -22,7 +22,7 @@ use crate::model::limits::{
 };
 use crate::model::session::{HeldSession, SessionError};
 use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::outcome::{Outcome, encoded_changes};
+use crate::wire::amqp::outcome::{ReceiverOutcome, encoded_changes};
 
 /// A link over which a client receives.
 pub(super) struct ReceiverLink {
@@ -30,7 +30,7 @@ pub(super) struct ReceiverLink {
     /// The client, for the audit log.
     by: Caller,
     /// The sessions that the connection holds.
-    sessions: Arc<Sessions>,
+    sessions: Arc<HeldSessions>,
     /// The session as it was when it was locked; `sessions` has the current end of its lock.
     session: Option<HeldSession>,
     /// The client settles messages; otherwise they are removed once they are written.
@@ -44,7 +44,7 @@ impl ReceiverLink {
     pub(super) async fn open(
         receiver: MessageReceiver,
         by: Caller,
-        sessions: Arc<Sessions>,
+        sessions: Arc<HeldSessions>,
         request: &ReceiverRequest,
         gone: &CancellationToken,
     ) -> Result<Self, MessagingError> {
@@ -151,7 +151,7 @@ impl OutgoingLink for ReceiverLink {
         }
     }
 
-    async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
+    async fn settle(&self, locks: Vec<(Uuid, ReceiverOutcome)>) -> Vec<Result<(), AmqpError>> {
         settle(&self.receiver, &self.by, locks).await
     }
 
@@ -178,7 +178,7 @@ impl OutgoingLink for ReceiverLink {
 pub(super) async fn settle(
     receiver: &MessageReceiver,
     by: &Caller,
-    locks: Vec<(Uuid, Outcome)>,
+    locks: Vec<(Uuid, ReceiverOutcome)>,
 ) -> Vec<Result<(), AmqpError>> {
     let (mut changes, mut rejected) = (Vec::with_capacity(locks.len()), Vec::new());
     let mut decisions = LockDecisions::default();
@@ -212,7 +212,7 @@ pub(super) async fn check_locks(
 /// Makes changes of locks, and each decision once, however many locks it is about.
 #[derive(Default)]
 pub(super) struct LockDecisions {
-    last: Option<(Outcome, Result<LockDecision, MessagingError>)>,
+    last: Option<(ReceiverOutcome, Result<LockDecision, MessagingError>)>,
 }
 
 #[derive(Clone)]
@@ -227,7 +227,7 @@ impl LockDecisions {
         &mut self,
         receiver: &MessageReceiver,
         token: Uuid,
-        outcome: &Outcome,
+        outcome: &ReceiverOutcome,
     ) -> Result<LockChange, MessagingError> {
         let decision = self.decide(outcome)?;
         Ok(LockChange {
@@ -236,7 +236,7 @@ impl LockDecisions {
         })
     }
 
-    fn decide(&mut self, outcome: &Outcome) -> Result<LockDecision, MessagingError> {
+    fn decide(&mut self, outcome: &ReceiverOutcome) -> Result<LockDecision, MessagingError> {
         let known = self.last.take().filter(|(last, _)| last.is_shared(outcome));
         let (_, decision) = self
             .last
@@ -246,7 +246,7 @@ impl LockDecisions {
 }
 
 impl LockDecision {
-    fn of(outcome: &Outcome) -> Result<Self, MessagingError> {
+    fn of(outcome: &ReceiverOutcome) -> Result<Self, MessagingError> {
         let (disposition, properties) = disposition(outcome)?;
         if properties.len() > RECEIVER_PROPERTY_BYTES_MAX {
             return Err(LockError::TooManyProperties.into());
@@ -259,13 +259,13 @@ impl LockDecision {
 }
 
 /// Returns what an outcome does to a message, and the properties that it sets.
-fn disposition(outcome: &Outcome) -> Result<(Disposition, Vec<u8>), MessagingError> {
+fn disposition(outcome: &ReceiverOutcome) -> Result<(Disposition, Vec<u8>), MessagingError> {
     Ok(match outcome {
-        Outcome::Complete => (Disposition::Complete, Vec::new()),
-        Outcome::Release => (Disposition::Uncount, Vec::new()),
-        Outcome::Abandon(set) => (Disposition::Abandon, encoded_changes(set)?),
-        Outcome::Defer(set) => (Disposition::Defer, encoded_changes(set)?),
-        Outcome::DeadLetter(dead) => {
+        ReceiverOutcome::Complete => (Disposition::Complete, Vec::new()),
+        ReceiverOutcome::Release => (Disposition::Uncount, Vec::new()),
+        ReceiverOutcome::Abandon(set) => (Disposition::Abandon, encoded_changes(set)?),
+        ReceiverOutcome::Defer(set) => (Disposition::Defer, encoded_changes(set)?),
+        ReceiverOutcome::DeadLetter(dead) => {
             let set = encoded_changes(&dead.properties)?;
             let details = DeadLetterDetails {
                 reason: dead.reason.clone(),
@@ -281,7 +281,7 @@ fn disposition(outcome: &Outcome) -> Result<(Disposition, Vec<u8>), MessagingErr
 /// Renews the lock on a session that a connection holds, and keeps it as it is then.
 pub(super) async fn renew_session(
     receiver: &MessageReceiver,
-    sessions: &Sessions,
+    sessions: &HeldSessions,
     name: &str,
 ) -> Result<HeldSession, MessagingError> {
     let held = sessions.held(receiver.subscription.id, name)?;
@@ -303,15 +303,15 @@ mod tests {
     use super::*;
     use crate::wire::amqp::value::Value;
 
-    fn abandoning(bytes: usize) -> Outcome {
-        Outcome::Abandon([("note".to_owned(), Value::String("x".repeat(bytes)))].into())
+    fn abandoning(bytes: usize) -> ReceiverOutcome {
+        ReceiverOutcome::Abandon([("note".to_owned(), Value::String("x".repeat(bytes)))].into())
     }
 
     #[test]
     fn a_decision_about_many_locks_is_kept_once_and_bounded() {
         let mut decisions = LockDecisions::default();
         let outcome = abandoning(60_000);
-        let mut decide = |outcome: &Outcome| decisions.decide(outcome);
+        let mut decide = |outcome: &ReceiverOutcome| decisions.decide(outcome);
         let first = decide(&outcome).expect("a decision");
         let second = decide(&outcome.clone()).expect("a decision");
         assert!(Arc::ptr_eq(&first.properties, &second.properties));

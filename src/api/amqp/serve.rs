@@ -18,7 +18,9 @@ use crate::api::amqp::container::{
     Container, KnownEntity, ReceiverRequest, Transaction, TransactionSend, TransactionSettlement,
     deleted,
 };
-use crate::api::amqp::event::{Decision, Delivery, Event, LinkId, PartOfTransaction};
+use crate::api::amqp::event::{
+    ConnectionEvent, Decision, DeliveredMessage, LinkId, PartOfTransaction,
+};
 use crate::api::amqp::limits::{
     CONNECTION_BYTES, COORDINATOR_BYTES_MAX, DELIVERY_BYTES, ENDING_TASKS_MAX, EXPIRY_LOOK,
     HURRIED_CLOSE_DEADLINE, LINK_TASK_BYTES, LINKS_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX,
@@ -29,12 +31,14 @@ use crate::api::amqp::limits::{
 use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::receipt::Unwritten;
 use crate::api::amqp::replies::ReplyLinks;
-use crate::api::amqp::session::{Acceptance, Handout, named_bytes, nothing_left, too_many_links};
+use crate::api::amqp::session::{
+    Acceptance, HandedOutMessage, named_bytes, nothing_left, too_many_links,
+};
 use crate::api::amqp::settled_locks::SettledLocks;
 use crate::api::amqp::task_set::{AttachedLink, TaskSet};
 use crate::api::amqp::tasks::{
-    Arrived, Command, Credit, Deliver, DischargeResult, LocksChecked, PreparedRequest, Reply,
-    Settle, Task, Work, answer_requests, authorized, hand_out, store_messages, token,
+    Arrived, Command, Credit, Deliver, DischargeResult, LocksChecked, PreparedRequest, Settle,
+    Task, TaskReply, Work, answer_requests, authorized, hand_out, store_messages, token,
 };
 use crate::api::amqp::transactions::{
     Discharge, EndedTransaction, Enlisted, HeldTransaction, OpenPart, Transactions,
@@ -53,16 +57,16 @@ use crate::wire::amqp::condition::{
     RESOURCE_LIMIT_EXCEEDED, SESSION_LOCK_LOST, TRANSACTION_ROLLBACK, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::management::{self, status_of};
-use crate::wire::amqp::outcome::Outcome;
-use crate::wire::amqp::performative::{Attach, Role, SenderSettles};
+use crate::wire::amqp::outcome::ReceiverOutcome;
+use crate::wire::amqp::performative::{Attach, LinkRole, SenderSettles};
 use crate::wire::amqp::state::{DeliveryState, Transactional};
-use crate::wire::amqp::terminus::{Source, Target};
+use crate::wire::amqp::terminus::{LinkSource, LinkTarget};
 use crate::wire::amqp::transaction;
 use crate::wire::amqp::value::{Value, get};
 use crate::wire::service_bus::entity::EntityAddress;
 
 /// The parts that all connections share.
-pub struct Server {
+pub struct SharedServer {
     /// Returns the container for a client at this address.
     pub container: Box<dyn Fn(IpAddr) -> Arc<dyn Container> + Send + Sync>,
     pub clock: Clock,
@@ -95,7 +99,7 @@ impl From<TakenBytes> for ConnectionMemory {
 pub async fn serve<S>(
     stream: S,
     client: IpAddr,
-    server: &Server,
+    server: &SharedServer,
     memory: impl Into<ConnectionMemory>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -154,7 +158,7 @@ pub async fn serve<S>(
 }
 
 struct Shell<'a> {
-    server: &'a Server,
+    server: &'a SharedServer,
     container: Arc<dyn Container>,
     /// The peer has shown a key.
     is_known: bool,
@@ -167,7 +171,7 @@ struct Shell<'a> {
     /// The bytes that the claims count for.
     claims_kept: TakenBytes,
     connection: Connection,
-    links: HashMap<LinkId, Link>,
+    links: HashMap<LinkId, ServedLink>,
     /// The links over which the peer takes replies.
     replies: ReplyLinks,
     /// The number of those over which it shows tokens.
@@ -196,7 +200,7 @@ struct Shell<'a> {
 }
 
 /// A link that was attached.
-struct Link {
+struct ServedLink {
     address: Address,
     /// The right that the peer needs at the address as long as the link lasts.
     right: Option<Right>,
@@ -206,10 +210,10 @@ struct Link {
     entity: Option<i64>,
     /// The entity that its messages go on to from there, as it was when the link was attached.
     transfer_to: Option<KnownEntity>,
-    end: End,
+    end: ConnectionEnd,
 }
 
-impl Link {
+impl ServedLink {
     /// Returns the entity as it was when the link was attached.
     fn known_entity(&self) -> Option<KnownEntity> {
         let address = self.address.entity()?.clone();
@@ -218,7 +222,7 @@ impl Link {
     }
 }
 
-enum End {
+enum ConnectionEnd {
     /// A task has it.
     Task {
         inbox: mpsc::UnboundedSender<Box<Work>>,
@@ -397,7 +401,7 @@ impl Shell<'_> {
             kept.move_to(&account);
         }
         for link in self.links.values_mut() {
-            if let End::Replies { memory, .. } = &mut link.end {
+            if let ConnectionEnd::Replies { memory, .. } = &mut link.end {
                 memory.move_to(&account);
             }
         }
@@ -500,14 +504,14 @@ impl Shell<'_> {
         let mut detached = Vec::new();
         for (id, link) in &self.links {
             let role = link.right.map(|right| match right {
-                Right::Send => Role::Sender,
-                Right::Listen | Right::Manage => Role::Receiver,
+                Right::Send => LinkRole::Sender,
+                Right::Listen | Right::Manage => LinkRole::Receiver,
             });
             let own = link.address.entity().zip(link.entity);
             let gone = own.and_then(|(entity, known)| self.gone(entity, known, role));
             let onward = link.transfer_to.as_ref();
             let onward_gone =
-                || onward.and_then(|to| self.gone(&to.address, to.id, Some(Role::Sender)));
+                || onward.and_then(|to| self.gone(&to.address, to.id, Some(LinkRole::Sender)));
             detached.extend(gone.or_else(onward_gone).map(|error| (*id, error)));
         }
         for (link, error) in detached {
@@ -516,7 +520,12 @@ impl Shell<'_> {
     }
 
     /// Says why links to an entity that was `known` by this number have to end; `None` as long as they can stay.
-    fn gone(&self, entity: &EntityAddress, known: i64, role: Option<Role>) -> Option<AmqpError> {
+    fn gone(
+        &self,
+        entity: &EntityAddress,
+        known: i64,
+        role: Option<LinkRole>,
+    ) -> Option<AmqpError> {
         match self.container.identity(entity, role) {
             Ok(now) if now == known => None,
             Ok(_) => Some(deleted(entity)),
@@ -536,20 +545,20 @@ impl Shell<'_> {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: ConnectionEvent) {
         match event {
-            Event::Plain(plain) => {
+            ConnectionEvent::Plain(plain) => {
                 let claims = self.container.plain(&plain);
                 let is_right = claims.is_some_and(|claims| self.claim(claims).is_ok());
                 let now = self.now();
                 self.connection.authenticated(is_right, now);
             }
-            Event::Attached { link, attach } => {
+            ConnectionEvent::Attached { link, attach } => {
                 if let Err(error) = self.attach(link, &attach) {
                     self.connection.detach(link, error);
                 }
             }
-            Event::Message {
+            ConnectionEvent::Message {
                 link,
                 delivery,
                 format,
@@ -567,8 +576,8 @@ impl Shell<'_> {
                 };
                 self.on_message(link, arrived, transaction);
             }
-            Event::Credit { link, limit, drain } => self.on_credit(link, limit, drain),
-            Event::Disposition {
+            ConnectionEvent::Credit { link, limit, drain } => self.on_credit(link, limit, drain),
+            ConnectionEvent::Disposition {
                 link,
                 deliveries,
                 decision,
@@ -578,17 +587,23 @@ impl Shell<'_> {
                 Decision::Now(outcome) => self.settle(link, deliveries, outcome, !settled),
                 Decision::InTransaction(part) => self.settle_in(&part, link, deliveries, settled),
             },
-            Event::Detaching { link } => {
+            ConnectionEvent::Detaching { link } => {
                 if let Some(link) = self.links.get(&link) {
                     link.end.work(Work::Detached);
                 }
             }
-            Event::Detached { link, by_peer } => self.on_detached(link, by_peer),
+            ConnectionEvent::Detached { link, by_peer } => self.on_detached(link, by_peer),
         }
     }
 
     /// Has messages settled. The properties that it sets are kept with each of them until that is done.
-    fn settle(&mut self, link: LinkId, deliveries: Vec<Delivery>, outcome: Outcome, answer: bool) {
+    fn settle(
+        &mut self,
+        link: LinkId,
+        deliveries: Vec<DeliveredMessage>,
+        outcome: ReceiverOutcome,
+        answer: bool,
+    ) {
         let Some(attached) = self.links.get(&link) else {
             return;
         };
@@ -621,22 +636,22 @@ impl Shell<'_> {
             return;
         };
         match &link.end {
-            End::Coordinator => {
+            ConnectionEnd::Coordinator => {
                 for open in self.transactions.end_of(id) {
                     self.roll_back(open);
                 }
             }
-            End::Replies { to, .. } => {
+            ConnectionEnd::Replies { to, .. } => {
                 let node = link.address.to_string();
                 self.replies.remove(&node, to.as_deref(), id);
             }
-            End::Tokens => self.token_links -= 1,
-            End::Task { .. } => {}
+            ConnectionEnd::Tokens => self.token_links -= 1,
+            ConnectionEnd::Task { .. } => {}
         }
         if by_peer {
             link.end.work(Work::Detached);
         }
-        if let End::Task { gone, .. } = link.end {
+        if let ConnectionEnd::Task { gone, .. } = link.end {
             gone.cancel();
         }
     }
@@ -644,27 +659,29 @@ impl Shell<'_> {
     fn attach(&mut self, link: LinkId, attach: &Attach) -> Result<(), AmqpError> {
         check_offered(attach)?;
         let (named, other) = match (attach.role, &attach.target) {
-            (Role::Sender, Some(Target::Node { address, .. })) => (address.as_deref(), None),
-            (Role::Sender, Some(Target::Coordinator) | None) => (None, None),
-            (Role::Receiver, to) => {
+            (LinkRole::Sender, Some(LinkTarget::Node { address, .. })) => {
+                (address.as_deref(), None)
+            }
+            (LinkRole::Sender, Some(LinkTarget::Coordinator) | None) => (None, None),
+            (LinkRole::Receiver, to) => {
                 let source = attach.source.as_ref();
                 let to = match to {
-                    Some(Target::Node { address, .. }) => address.clone(),
-                    Some(Target::Coordinator) | None => None,
+                    Some(LinkTarget::Node { address, .. }) => address.clone(),
+                    Some(LinkTarget::Coordinator) | None => None,
                 };
                 (source.and_then(|source| source.address.as_deref()), to)
             }
         };
         let address = match (attach.role, &attach.target) {
-            (Role::Sender, Some(Target::Coordinator)) => Address::Coordinator,
+            (LinkRole::Sender, Some(LinkTarget::Coordinator)) => Address::Coordinator,
             _ => find(named.filter(|name| !name.is_empty()).ok_or_else(|| {
                 let problem = "the link names no address; nodes are not made for clients";
                 AmqpError::new(NOT_IMPLEMENTED, problem)
             })?)?,
         };
         let right = match (&address, attach.role) {
-            (Address::Messages(_), Role::Sender) => Some(Right::Send),
-            (Address::Messages(_), Role::Receiver) => Some(Right::Listen),
+            (Address::Messages(_), LinkRole::Sender) => Some(Right::Send),
+            (Address::Messages(_), LinkRole::Receiver) => Some(Right::Listen),
             (Address::Tokens | Address::Coordinator | Address::Management(_), _) => None,
         };
         let by = self.check(&address, right)?;
@@ -674,40 +691,40 @@ impl Shell<'_> {
         }
         let transfer_to = self.transfer_destination(attach, right)?;
         let end = match (&address, attach.role) {
-            (Address::Tokens, Role::Sender) => {
+            (Address::Tokens, LinkRole::Sender) => {
                 self.check_token_links(attach.role)?;
                 self.connection
                     .accept(link, Acceptance::of_requests(TOKEN_BYTES_MAX));
-                End::Tokens
+                ConnectionEnd::Tokens
             }
             (Address::Coordinator, _) => {
                 self.connection
                     .accept(link, Acceptance::up_to(COORDINATOR_BYTES_MAX));
-                End::Coordinator
+                ConnectionEnd::Coordinator
             }
-            (Address::Tokens | Address::Management(_), Role::Receiver) => {
+            (Address::Tokens | Address::Management(_), LinkRole::Receiver) => {
                 if address == Address::Tokens {
                     self.check_token_links(attach.role)?;
                 }
                 self.connection.accept(link, Acceptance::default());
-                End::Replies {
+                ConnectionEnd::Replies {
                     to: other,
                     waiting: VecDeque::new(),
                     memory: self.connection.account().nothing(),
                 }
             }
-            (Address::Management(entity), Role::Sender) => {
+            (Address::Management(entity), LinkRole::Sender) => {
                 let (claims, clock) = (self.claims.subscribe(), self.server.clock.clone());
                 let places = self.requests.clone();
                 self.spawn(link, attach, entity, |task, _| {
                     answer_requests(task, claims, clock, REQUEST_BYTES_MAX, places)
                 })?
             }
-            (Address::Messages(entity), Role::Sender) => {
+            (Address::Messages(entity), LinkRole::Sender) => {
                 let onward = transfer_to.clone();
                 self.spawn(link, attach, entity, |task, _| store_messages(task, onward))?
             }
-            (Address::Messages(entity), Role::Receiver) => {
+            (Address::Messages(entity), LinkRole::Receiver) => {
                 let request = receiver_request(entity, attach, by.clone());
                 let (takes, clock) = (self.takes.clone(), self.server.clock.clone());
                 self.spawn(link, attach, entity, |task, credit| {
@@ -718,7 +735,7 @@ impl Shell<'_> {
         let role = right.map(|_| attach.role);
         let identity = |entity| self.container.identity(entity, role).ok();
         let entity = address.entity().and_then(identity);
-        let attached = Link {
+        let attached = ServedLink {
             address,
             right,
             by,
@@ -727,12 +744,12 @@ impl Shell<'_> {
             end,
         };
         match &attached.end {
-            End::Replies { to, .. } => {
+            ConnectionEnd::Replies { to, .. } => {
                 let node = attached.address.to_string();
                 self.replies.add(&node, to.as_deref(), link);
             }
-            End::Tokens => self.token_links += 1,
-            End::Task { .. } | End::Coordinator => {}
+            ConnectionEnd::Tokens => self.token_links += 1,
+            ConnectionEnd::Task { .. } | ConnectionEnd::Coordinator => {}
         }
         self.links.insert(link, attached);
         Ok(())
@@ -752,7 +769,7 @@ impl Shell<'_> {
         self.check(&place, right)?;
         match place {
             Address::Messages(address) => {
-                let id = self.container.identity(&address, Some(Role::Sender))?;
+                let id = self.container.identity(&address, Some(LinkRole::Sender))?;
                 Ok(Some(KnownEntity { address, id }))
             }
             Address::Management(_) | Address::Tokens | Address::Coordinator => {
@@ -764,11 +781,11 @@ impl Shell<'_> {
 
     /// Rejects more links for tokens than there may be, with Azure's condition: Go's client begins a new connection then, and
     /// gives up at any other.
-    fn check_token_links(&self, role: Role) -> Result<(), AmqpError> {
+    fn check_token_links(&self, role: LinkRole) -> Result<(), AmqpError> {
         let most = if self.is_known { TOKEN_LINKS_MAX } else { 1 };
         let links = match role {
-            Role::Sender => self.token_links,
-            Role::Receiver => self.replies.count(&Address::Tokens.to_string()),
+            LinkRole::Sender => self.token_links,
+            LinkRole::Receiver => self.replies.count(&Address::Tokens.to_string()),
         };
         if links < most {
             return Ok(());
@@ -783,7 +800,7 @@ impl Shell<'_> {
         attach: &Attach,
         entity: &EntityAddress,
         run: impl FnOnce(Task, watch::Receiver<Credit>) -> F,
-    ) -> Result<End, AmqpError>
+    ) -> Result<ConnectionEnd, AmqpError>
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -808,7 +825,7 @@ impl Shell<'_> {
             gone: gone.clone(),
         };
         self.tasks.spawn(held, run(task, credit_of));
-        Ok(End::Task {
+        Ok(ConnectionEnd::Task {
             inbox,
             credit,
             gone,
@@ -825,8 +842,8 @@ impl Shell<'_> {
             arrived.memory.add_anyway(WAITING_REQUEST_BYTES);
         }
         match (&attached.end, transaction) {
-            (End::Task { .. }, None) => attached.end.work(Work::Message(arrived)),
-            (End::Task { .. }, Some(transaction)) => {
+            (ConnectionEnd::Task { .. }, None) => attached.end.work(Work::Message(arrived)),
+            (ConnectionEnd::Task { .. }, Some(transaction)) => {
                 if let Address::Management(_) = attached.address {
                     let part = self.transactions.begin_part(&transaction, &self.commands);
                     arrived.part = Some(part);
@@ -835,10 +852,10 @@ impl Shell<'_> {
                     self.send_in(transaction, link, &arrived);
                 }
             }
-            (End::Tokens, _) => self.on_token(link, &arrived),
-            (End::Coordinator, _) => self.on_coordination(link, &arrived),
+            (ConnectionEnd::Tokens, _) => self.on_token(link, &arrived),
+            (ConnectionEnd::Coordinator, _) => self.on_coordination(link, &arrived),
             // The peer receives there, so the connection lets no message through.
-            (End::Replies { .. }, _) => {}
+            (ConnectionEnd::Replies { .. }, _) => {}
         }
     }
 
@@ -859,7 +876,7 @@ impl Shell<'_> {
                 let message = cbs::reply(properties.message_id, status, description);
                 let mut memory = self.connection.account().nothing();
                 memory.add_anyway(message.len());
-                self.reply(Reply {
+                self.reply(TaskReply {
                     request: link,
                     to: properties.reply_to,
                     message,
@@ -894,15 +911,15 @@ impl Shell<'_> {
     fn on_coordination(&mut self, link: LinkId, arrived: &Arrived) {
         let delivery = arrived.delivery;
         let request = arrived.request();
-        let asked = request.and_then(|message| transaction::Request::parse(&message));
+        let asked = request.and_then(|message| transaction::CoordinatorRequest::parse(&message));
         let done = asked.and_then(|asked| match asked {
-            transaction::Request::Declare => {
+            transaction::CoordinatorRequest::Declare => {
                 let now = self.now();
                 let account = self.connection.account();
                 let id = self.transactions.declare(link, account, now)?;
                 Ok(Some(DeliveryState::Declared(id)))
             }
-            transaction::Request::Discharge { transaction, fail } => {
+            transaction::CoordinatorRequest::Discharge { transaction, fail } => {
                 let discharge = Discharge {
                     transaction,
                     fail,
@@ -1053,7 +1070,7 @@ impl Shell<'_> {
         let message = management::reply(part.asked.message_id, &done);
         let mut memory = self.connection.account().nothing();
         memory.add_anyway(message.len());
-        self.reply(Reply {
+        self.reply(TaskReply {
             request: part.link,
             to: part.asked.reply_to,
             message,
@@ -1097,7 +1114,7 @@ impl Shell<'_> {
         &mut self,
         part: &PartOfTransaction,
         link: LinkId,
-        deliveries: Vec<Delivery>,
+        deliveries: Vec<DeliveredMessage>,
         settled: bool,
     ) {
         // The peer waits for an answer, and that for a task.
@@ -1138,9 +1155,9 @@ impl Shell<'_> {
         &mut self,
         part: &PartOfTransaction,
         link: LinkId,
-        deliveries: &[Delivery],
+        deliveries: &[DeliveredMessage],
         is_settled: bool,
-    ) -> Result<(EntityAddress, Outcome), AmqpError> {
+    ) -> Result<(EntityAddress, ReceiverOutcome), AmqpError> {
         let outcome = part.outcome.clone().ok_or_else(|| {
             let problem = "what a transaction settles needs an outcome";
             AmqpError::new(ILLEGAL_STATE, problem)
@@ -1170,9 +1187,9 @@ impl Shell<'_> {
     fn check_locks(
         &mut self,
         link: LinkId,
-        deliveries: Vec<Delivery>,
+        deliveries: Vec<DeliveredMessage>,
         entity: EntityAddress,
-        outcome: Outcome,
+        outcome: ReceiverOutcome,
         part: OpenPart,
         held: TakenBytes,
     ) {
@@ -1181,7 +1198,7 @@ impl Shell<'_> {
         self.tasks.spawn(held, async move {
             let tokens = deliveries.iter().filter_map(|each| token(&each.tag));
             let checked = container.check_locks(&entity, tokens.collect()).await;
-            let has_token = |each: &Delivery| token(&each.tag).is_some();
+            let has_token = |each: &DeliveredMessage| token(&each.tag).is_some();
             let with_tokens = deliveries.into_iter().filter(has_token);
             // A connection that is gone needs nothing any more.
             let enlist = Command::Enlist(LocksChecked {
@@ -1245,7 +1262,7 @@ impl Shell<'_> {
     }
 
     /// Nothing is left to do for these messages.
-    fn note_settled(&self, link: LinkId, deliveries: Vec<Delivery>) {
+    fn note_settled(&self, link: LinkId, deliveries: Vec<DeliveredMessage>) {
         if let Some(link) = self.links.get(&link) {
             link.end.work(Work::Settled(deliveries));
         }
@@ -1254,7 +1271,7 @@ impl Shell<'_> {
     /// Returns what a link sends to, as it was when the link was attached.
     fn target(&self, link: LinkId) -> Result<KnownEntity, AmqpError> {
         let entity = self.entity(link)?;
-        let known = self.links.get(&link).and_then(Link::known_entity);
+        let known = self.links.get(&link).and_then(ServedLink::known_entity);
         known.ok_or_else(|| {
             let problem = format!("The messaging entity '{entity}' could not be found.");
             AmqpError::new(NOT_FOUND, problem)
@@ -1289,21 +1306,21 @@ impl Shell<'_> {
             return;
         };
         match &mut attached.end {
-            End::Task { credit, .. } => {
+            ConnectionEnd::Task { credit, .. } => {
                 credit.send_replace(Credit { limit, drain });
             }
-            End::Replies { .. } => {
+            ConnectionEnd::Replies { .. } => {
                 self.send_replies(link, None);
                 if drain {
                     self.connection.drained(link, limit);
                 }
             }
-            End::Tokens | End::Coordinator => {}
+            ConnectionEnd::Tokens | ConnectionEnd::Coordinator => {}
         }
     }
 
     /// Sends a reply over the link that wants it: the one with its address, or the one of its node.
-    fn reply(&mut self, reply: Reply) {
+    fn reply(&mut self, reply: TaskReply) {
         let Some(request) = self.links.get(&reply.request) else {
             return;
         };
@@ -1314,9 +1331,9 @@ impl Shell<'_> {
     }
 
     /// Sends the replies that wait, and one more if there is one, as far as there is credit.
-    fn send_replies(&mut self, link: LinkId, reply: Option<Reply>) {
-        let Some(Link {
-            end: End::Replies {
+    fn send_replies(&mut self, link: LinkId, reply: Option<TaskReply>) {
+        let Some(ServedLink {
+            end: ConnectionEnd::Replies {
                 waiting, memory, ..
             },
             ..
@@ -1338,9 +1355,9 @@ impl Shell<'_> {
         if credit == 0 {
             return;
         }
-        let messages: Vec<Handout> = waiting
+        let messages: Vec<HandedOutMessage> = waiting
             .drain(..credit)
-            .map(|message| Handout {
+            .map(|message| HandedOutMessage {
                 tag: Bytes::new(),
                 message,
                 settled: true,
@@ -1422,7 +1439,7 @@ impl ReadBuffer {
     }
 }
 
-impl End {
+impl ConnectionEnd {
     fn work(&self, work: Work) {
         if let Self::Task { inbox, .. } = self {
             // A task that has ended is about to be detached.
@@ -1438,8 +1455,8 @@ fn check_offered(attach: &Attach) -> Result<(), AmqpError> {
         return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
     }
     let is_dynamic = match attach.role {
-        Role::Sender => matches!(attach.target, Some(Target::Node { dynamic: true, .. })),
-        Role::Receiver => source.is_some_and(|source| source.dynamic),
+        LinkRole::Sender => matches!(attach.target, Some(LinkTarget::Node { dynamic: true, .. })),
+        LinkRole::Receiver => source.is_some_and(|source| source.dynamic),
     };
     if is_dynamic {
         let problem = "dynamic nodes are not offered; name a queue, a topic or a subscription";
@@ -1495,7 +1512,7 @@ fn receiver_request(entity: &EntityAddress, attach: &Attach, by: Actor) -> Recei
         link: attach.name.clone(),
         by,
         lock: attach.sender_settles != SenderSettles::Settled,
-        session: attach.source.as_ref().and_then(Source::session),
+        session: attach.source.as_ref().and_then(LinkSource::session),
         session_wait: wait.map(Duration::from_millis),
     }
 }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::api::amqp::event::{Decision, Delivery, Event, LinkId};
+use crate::api::amqp::event::{ConnectionEvent, Decision, DeliveredMessage, LinkId};
 use crate::api::amqp::frames::Frames;
 use crate::api::amqp::limits::{
     DELIVERY_BYTES, FRAME_BYTES_MAX, HANDLE_MAX, INCOMING_CREDIT, INCOMING_WINDOW, LINK_BYTES,
     LINK_STEPS, LINKS_MAX, MESSAGE_BYTES, REJECTED_LINK_BYTES, SENDING_BYTES, SESSION_BYTES,
     UNFINISHED_DEADLINE,
 };
-use crate::api::amqp::link::{End, Incoming, Link, Outgoing, Partial, Pending, Stage};
+use crate::api::amqp::link::{
+    Incoming, Link, LinkEnd, LinkStage, Outgoing, Partial, PendingMessage,
+};
 use crate::api::amqp::receipt::Receipt;
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
@@ -26,10 +28,10 @@ use crate::wire::amqp::condition::{
     UNATTACHED_HANDLE,
 };
 use crate::wire::amqp::performative::{
-    Attach, Begin, Detach, Disposition, Flow, Performative, ReceiverSettles, Role, Transfer,
+    Attach, Begin, Detach, Disposition, Flow, LinkRole, Performative, ReceiverSettles, Transfer,
 };
 use crate::wire::amqp::state::DeliveryState;
-use crate::wire::amqp::terminus::Target;
+use crate::wire::amqp::terminus::LinkTarget;
 use crate::wire::amqp::value::{Map, Value};
 
 /// The property of a link in which clients read how large a batch may be.
@@ -81,7 +83,7 @@ impl Acceptance {
 
 /// A message to hand out.
 #[derive(Debug)]
-pub(super) struct Handout {
+pub(super) struct HandedOutMessage {
     pub(super) tag: Bytes,
     pub(super) message: Bytes,
     /// The peer need not say what became of it.
@@ -92,7 +94,7 @@ pub(super) struct Handout {
 
 /// An error that ends a whole session or connection, and not one link alone.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum SessionFault {
     Session(AmqpError),
     Connection(AmqpError),
 }
@@ -121,12 +123,12 @@ pub(super) struct Session {
     /// By the peer's handle, which is ours, too.
     links: HashMap<u32, Link>,
     /// The handles of the links that the peer would take over by attaching them anew.
-    named: HashMap<(Role, Arc<str>), u32>,
+    named: HashMap<(LinkRole, Arc<str>), u32>,
     /// Messages that wait for the peer's window, by number, the first of them perhaps sent in part.
-    waiting: BTreeMap<u64, Sending>,
+    waiting: BTreeMap<u64, OutgoingTransfer>,
     /// Messages that the peer has not settled, by number. They belong to the session: the peer may settle them after it has
     /// detached their link.
-    unsettled: BTreeMap<u64, Unsettled>,
+    unsettled: BTreeMap<u64, UnsettledDelivery>,
     /// Links that the peer has detached, of which something is not settled, with the bytes that each counts for.
     detached: HashMap<LinkId, TakenBytes>,
     /// The numbers of the deliveries of each link that are not settled, if there are any.
@@ -137,7 +139,7 @@ pub(super) struct Session {
 }
 
 #[derive(Debug)]
-struct Sending {
+struct OutgoingTransfer {
     handle: u32,
     tag: Bytes,
     settled: bool,
@@ -147,7 +149,7 @@ struct Sending {
 }
 
 #[derive(Debug)]
-struct Unsettled {
+struct UnsettledDelivery {
     link: LinkId,
     tag: Bytes,
     /// The peer has said what becomes of it, and waits for an answer.
@@ -201,8 +203,8 @@ impl Session {
     /// Returns whether messages of the peer are not answered yet.
     pub(super) fn is_storing(&self) -> bool {
         self.links.values().any(|link| match &link.end {
-            End::Incoming(incoming) => !incoming.pending.is_empty(),
-            End::Outgoing(_) => false,
+            LinkEnd::Incoming(incoming) => !incoming.pending.is_empty(),
+            LinkEnd::Outgoing(_) => false,
         })
     }
 
@@ -211,7 +213,7 @@ impl Session {
         self.taken.move_to(account);
         for link in self.links.values_mut() {
             link.taken.move_to(account);
-            if let End::Incoming(Incoming {
+            if let LinkEnd::Incoming(Incoming {
                 partial: Some(partial),
                 ..
             }) = &mut link.end
@@ -235,7 +237,7 @@ impl Session {
     ) -> LateMessages {
         let (mut late, mut first) = (Vec::new(), None);
         for (handle, link) in &self.links {
-            let End::Incoming(Incoming {
+            let LinkEnd::Incoming(Incoming {
                 partial: Some(partial),
                 ..
             }) = &link.end
@@ -270,7 +272,7 @@ impl Session {
             self.forget(handle, false, frames);
         }
         for (link, _) in self.detached.drain() {
-            frames.event(Event::Detached {
+            frames.event(ConnectionEvent::Detached {
                 link,
                 by_peer: true,
             });
@@ -284,25 +286,31 @@ impl Session {
         &mut self,
         attach: Box<Attach>,
         frames: &mut Frames,
-    ) -> Result<LinkId, Fault> {
+    ) -> Result<LinkId, SessionFault> {
         let handle = attach.handle;
         if handle > HANDLE_MAX {
             let problem = format!("handles end at {HANDLE_MAX}");
-            return Err(Fault::Connection(AmqpError::new(FRAMING_ERROR, problem)));
+            return Err(SessionFault::Connection(AmqpError::new(
+                FRAMING_ERROR,
+                problem,
+            )));
         }
         if self.links.contains_key(&handle) {
             let problem = format!("the handle {handle} is in use");
-            return Err(Fault::Session(AmqpError::new(HANDLE_IN_USE, problem)));
+            return Err(SessionFault::Session(AmqpError::new(
+                HANDLE_IN_USE,
+                problem,
+            )));
         }
         frames.steps += LINK_STEPS;
         self.steal(&attach, frames);
         let end = match attach.role {
-            Role::Sender => End::Incoming(Incoming {
+            LinkRole::Sender => LinkEnd::Incoming(Incoming {
                 // .NET's client leaves it out.
                 delivery_count: attach.initial_delivery_count.unwrap_or(0),
                 ..Incoming::default()
             }),
-            Role::Receiver => End::Outgoing(Outgoing::default()),
+            LinkRole::Receiver => LinkEnd::Outgoing(Outgoing::default()),
         };
         let bytes = LINK_BYTES + 4 * named_bytes(&attach);
         let room = if frames.links < LINKS_MAX {
@@ -316,7 +324,7 @@ impl Session {
             Err(error) => {
                 // It is there until the peer answers its detach.
                 let least = frames.account.take(REJECTED_LINK_BYTES);
-                let taken = least.map_err(|NothingLeft| Fault::Session(error.clone()))?;
+                let taken = least.map_err(|NothingLeft| SessionFault::Session(error.clone()))?;
                 (taken, Some(error))
             }
         };
@@ -333,14 +341,14 @@ impl Session {
             id,
             name,
             // What the answer needs, and nothing else of what came.
-            stage: Stage::Attaching(Box::new(answer_to(&attach))),
+            stage: LinkStage::Attaching(Box::new(answer_to(&attach))),
             end,
             taken,
         };
         self.links.insert(handle, link);
         match rejection {
             Some(error) => self.detach(handle, error, frames),
-            None => frames.event(Event::Attached { link: id, attach }),
+            None => frames.event(ConnectionEvent::Attached { link: id, attach }),
         }
         Ok(id)
     }
@@ -375,9 +383,9 @@ impl Session {
         let Some(link) = self.links.get_mut(&handle) else {
             return;
         };
-        let mut answer = match std::mem::replace(&mut link.stage, Stage::Attached) {
-            Stage::Attaching(answer) => answer,
-            stage @ (Stage::Attached | Stage::Detaching) => {
+        let mut answer = match std::mem::replace(&mut link.stage, LinkStage::Attached) {
+            LinkStage::Attaching(answer) => answer,
+            stage @ (LinkStage::Attached | LinkStage::Detaching) => {
                 link.stage = stage; // the link has ended meanwhile
                 return;
             }
@@ -389,14 +397,14 @@ impl Session {
             answer.source = Some(source.with_session(session));
         }
         match &mut link.end {
-            End::Incoming(incoming) => {
+            LinkEnd::Incoming(incoming) => {
                 let bytes_max = with.message_bytes_max.unwrap_or(0);
                 incoming.message_bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
                 incoming.wants_replies = with.wants_replies;
                 frames.send(self.channel, &Performative::Attach(answer));
                 self.grant(handle, frames);
             }
-            End::Outgoing(outgoing) => {
+            LinkEnd::Outgoing(outgoing) => {
                 answer.initial_delivery_count = Some(0);
                 outgoing.is_in_session = with.session.is_some();
                 let default = answer.source.as_ref();
@@ -406,7 +414,7 @@ impl Session {
                 frames.send(self.channel, &Performative::Attach(answer));
                 if outgoing.credit() > 0 || drain {
                     let link = id;
-                    frames.event(Event::Credit { link, limit, drain });
+                    frames.event(ConnectionEvent::Credit { link, limit, drain });
                 }
             }
         }
@@ -416,10 +424,10 @@ impl Session {
     /// that they do not know, they end all of their links.
     fn answer_without_node(&self, handle: u32, frames: &mut Frames) {
         let stage = self.links.get(&handle).map(|link| &link.stage);
-        if let Some(Stage::Attaching(answer)) = stage {
+        if let Some(LinkStage::Attaching(answer)) = stage {
             let mut answer = answer.clone();
             (answer.source, answer.target) = (None, None);
-            answer.initial_delivery_count = (answer.role == Role::Sender).then_some(0);
+            answer.initial_delivery_count = (answer.role == LinkRole::Sender).then_some(0);
             frames.send(self.channel, &Performative::Attach(answer));
         }
     }
@@ -430,10 +438,10 @@ impl Session {
         let Some(link) = self.links.get_mut(&handle) else {
             return;
         };
-        if matches!(link.stage, Stage::Detaching) {
+        if matches!(link.stage, LinkStage::Detaching) {
             return;
         }
-        link.stage = Stage::Detaching;
+        link.stage = LinkStage::Detaching;
         let detach = Detach {
             handle,
             closed: true,
@@ -442,7 +450,7 @@ impl Session {
         let id = link.id;
         self.free_name(handle);
         frames.send(self.channel, &Performative::Detach(detach));
-        frames.event(Event::Detached {
+        frames.event(ConnectionEvent::Detached {
             link: id,
             by_peer: false,
         });
@@ -450,11 +458,15 @@ impl Session {
     }
 
     /// The peer ends a link, or answers that it has ended.
-    pub(super) fn on_detach(&mut self, detach: &Detach, frames: &mut Frames) -> Result<(), Fault> {
+    pub(super) fn on_detach(
+        &mut self,
+        detach: &Detach,
+        frames: &mut Frames,
+    ) -> Result<(), SessionFault> {
         let handle = detach.handle;
         frames.steps += LINK_STEPS;
         let link = self.links.get(&handle).ok_or_else(|| unattached(handle))?;
-        if !matches!(link.stage, Stage::Detaching) {
+        if !matches!(link.stage, LinkStage::Detaching) {
             self.answer_without_node(handle, frames);
             let answer = Detach {
                 handle,
@@ -471,8 +483,8 @@ impl Session {
     fn on_detached(&mut self, handle: u32, frames: &mut Frames) {
         let Some(Link {
             id,
-            end: End::Outgoing(outgoing),
-            stage: Stage::Attached,
+            end: LinkEnd::Outgoing(outgoing),
+            stage: LinkStage::Attached,
             ..
         }) = self.links.get_mut(&handle)
         else {
@@ -492,7 +504,7 @@ impl Session {
         if let Some(link) = self.links.remove(&handle) {
             frames.links -= 1;
             self.detached.insert(id, link.taken);
-            frames.event(Event::Detaching { link: id });
+            frames.event(ConnectionEvent::Detaching { link: id });
             self.end_detached(id, frames);
         }
     }
@@ -501,7 +513,7 @@ impl Session {
     fn release_unsent(&mut self, handle: u32, link: LinkId, frames: &mut Frames) {
         let unsent = self.waiting_of(handle).filter_map(|number| {
             let tag = &self.unsettled.get(&number)?.tag;
-            Some(Delivery {
+            Some(DeliveredMessage {
                 id: number,
                 tag: tag.clone(),
             })
@@ -514,8 +526,8 @@ impl Session {
     fn waiting_of(&self, handle: u32) -> impl Iterator<Item = u64> {
         let end = self.links.get(&handle).map(|link| &link.end);
         let waiting = match end {
-            Some(End::Outgoing(outgoing)) => Some(&outgoing.waiting),
-            Some(End::Incoming(_)) | None => None,
+            Some(LinkEnd::Outgoing(outgoing)) => Some(&outgoing.waiting),
+            Some(LinkEnd::Incoming(_)) | None => None,
         };
         waiting.into_iter().flatten().copied()
     }
@@ -525,7 +537,7 @@ impl Session {
         let numbers = self.unsettled_of.get(&link).into_iter().flatten();
         let ended = numbers.filter_map(|number| {
             let left = self.unsettled.get(number)?;
-            (!left.is_answering).then(|| Delivery {
+            (!left.is_answering).then(|| DeliveredMessage {
                 id: *number,
                 tag: left.tag.clone(),
             })
@@ -538,7 +550,7 @@ impl Session {
     fn settle_for_peer(
         &mut self,
         link: LinkId,
-        deliveries: Vec<Delivery>,
+        deliveries: Vec<DeliveredMessage>,
         state: &DeliveryState,
         frames: &mut Frames,
     ) {
@@ -549,7 +561,7 @@ impl Session {
         for delivery in &deliveries {
             self.take_unsettled(delivery.id);
         }
-        frames.event(Event::Disposition {
+        frames.event(ConnectionEvent::Disposition {
             link,
             deliveries,
             decision: Decision::of(Some(state)),
@@ -560,7 +572,7 @@ impl Session {
     /// Lets a link go that the peer has detached, once all that came over it is settled.
     fn end_detached(&mut self, link: LinkId, frames: &mut Frames) {
         if !self.unsettled_of.contains_key(&link) && self.detached.remove(&link).is_some() {
-            frames.event(Event::Detached {
+            frames.event(ConnectionEvent::Detached {
                 link,
                 by_peer: true,
             });
@@ -568,7 +580,7 @@ impl Session {
     }
 
     /// Takes a delivery from those that are not settled.
-    fn take_unsettled(&mut self, delivery: u64) -> Option<Unsettled> {
+    fn take_unsettled(&mut self, delivery: u64) -> Option<UnsettledDelivery> {
         let taken = self.unsettled.remove(&delivery)?;
         if let Some(numbers) = self.unsettled_of.get_mut(&taken.link) {
             numbers.remove(&delivery);
@@ -603,8 +615,8 @@ impl Session {
             return;
         };
         let id = link.id;
-        if !matches!(link.stage, Stage::Detaching) {
-            frames.event(Event::Detached { link: id, by_peer });
+        if !matches!(link.stage, LinkStage::Detaching) {
+            frames.event(ConnectionEvent::Detached { link: id, by_peer });
             self.drop_deliveries(handle, id, frames);
         }
         debug_assert!(
@@ -625,7 +637,7 @@ impl Session {
             self.unsettled.remove(&number);
         }
         if let Some(link) = self.links.get_mut(&handle)
-            && let End::Incoming(incoming) = &mut link.end
+            && let LinkEnd::Incoming(incoming) = &mut link.end
         {
             incoming.partial = None;
             incoming.pending.clear();
@@ -635,7 +647,7 @@ impl Session {
     /// Drops the messages of a link that wait for the peer's window.
     fn drop_waiting(&mut self, handle: u32, frames: &mut Frames) {
         let Some(Link {
-            end: End::Outgoing(outgoing),
+            end: LinkEnd::Outgoing(outgoing),
             ..
         }) = self.links.get_mut(&handle)
         else {
@@ -649,7 +661,7 @@ impl Session {
         }
     }
 
-    pub(super) fn on_flow(&mut self, flow: &Flow, frames: &mut Frames) -> Result<(), Fault> {
+    pub(super) fn on_flow(&mut self, flow: &Flow, frames: &mut Frames) -> Result<(), SessionFault> {
         let seen = flow.next_incoming_id.unwrap_or(1);
         let in_flight = self.next_outgoing_id.wrapping_sub(seen);
         self.remote_incoming_window = flow.incoming_window.saturating_sub(in_flight);
@@ -658,14 +670,14 @@ impl Session {
                 .links
                 .get_mut(&handle)
                 .ok_or_else(|| unattached(handle))?;
-            if let End::Outgoing(outgoing) = &mut link.end
-                && !matches!(link.stage, Stage::Detaching)
+            if let LinkEnd::Outgoing(outgoing) = &mut link.end
+                && !matches!(link.stage, LinkStage::Detaching)
             {
                 let from = flow.delivery_count.unwrap_or(0);
                 outgoing.limit = from.wrapping_add(flow.link_credit.unwrap_or(0));
                 outgoing.drain = flow.drain;
-                if matches!(link.stage, Stage::Attached) {
-                    frames.event(Event::Credit {
+                if matches!(link.stage, LinkStage::Attached) {
+                    frames.event(ConnectionEvent::Credit {
                         link: link.id,
                         limit: outgoing.limit,
                         drain: outgoing.drain,
@@ -683,8 +695,8 @@ impl Session {
     /// Everything that was there when the peer drained up to `limit` has been handed out.
     pub(super) fn drained(&mut self, handle: u32, limit: u32, frames: &mut Frames) {
         let Some(Link {
-            end: End::Outgoing(outgoing),
-            stage: Stage::Attached,
+            end: LinkEnd::Outgoing(outgoing),
+            stage: LinkStage::Attached,
             ..
         }) = self.links.get_mut(&handle)
         else {
@@ -705,7 +717,7 @@ impl Session {
         transfer: &Transfer,
         frames: &mut Frames,
         now: Timestamp,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SessionFault> {
         // It is renewed in time; what bounds a peer is credit, and the bytes that are read.
         self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
         debug_assert!(
@@ -718,20 +730,24 @@ impl Session {
             .links
             .get_mut(&handle)
             .ok_or_else(|| unattached(handle))?;
-        if let Stage::Attaching(_) = link.stage {
+        if let LinkStage::Attaching(_) = link.stage {
             let problem = "a message came before there was credit for it";
             self.detach(
                 handle,
                 AmqpError::new(TRANSFER_LIMIT_EXCEEDED, problem),
                 frames,
             );
-        } else if let (Stage::Attached, End::Incoming(incoming)) = (&link.stage, &mut link.end) {
+        } else if let (LinkStage::Attached, LinkEnd::Incoming(incoming)) =
+            (&link.stage, &mut link.end)
+        {
             let id = link.id;
             match incoming.take_in(transfer, frames, now) {
                 Ok(None) => {}
                 Ok(Some(whole)) => {
                     let settled = whole.settled;
-                    incoming.pending.insert(whole.delivery, Pending { settled });
+                    incoming
+                        .pending
+                        .insert(whole.delivery, PendingMessage { settled });
                     if whole.is_too_large {
                         let problem = "the message is larger than the link's max-message-size";
                         let error = AmqpError::new(MESSAGE_SIZE_EXCEEDED, problem);
@@ -739,7 +755,7 @@ impl Session {
                         self.settle_incoming(handle, vec![(whole.delivery, state)], frames);
                         return self.renew_window(frames);
                     }
-                    frames.event(Event::Message {
+                    frames.event(ConnectionEvent::Message {
                         link: id,
                         delivery: whole.delivery,
                         format: whole.format,
@@ -748,11 +764,11 @@ impl Session {
                         taken: whole.taken,
                     });
                 }
-                Err(Fault::Session(error)) => self.detach(handle, error, frames),
-                Err(connection @ Fault::Connection(_)) => return Err(connection),
+                Err(SessionFault::Session(error)) => self.detach(handle, error, frames),
+                Err(connection @ SessionFault::Connection(_)) => return Err(connection),
             }
             self.grant(handle, frames);
-        } else if let (Stage::Attached, End::Outgoing(_)) = (&link.stage, &link.end) {
+        } else if let (LinkStage::Attached, LinkEnd::Outgoing(_)) = (&link.stage, &link.end) {
             let problem = "a message came over a link over which the peer receives";
             self.detach(handle, AmqpError::new(NOT_ALLOWED, problem), frames);
         }
@@ -760,7 +776,7 @@ impl Session {
     }
 
     /// Lets the peer send more frames, once half of what it may send is used up.
-    fn renew_window(&mut self, frames: &mut Frames) -> Result<(), Fault> {
+    fn renew_window(&mut self, frames: &mut Frames) -> Result<(), SessionFault> {
         if self.incoming_window < INCOMING_WINDOW / 2 {
             self.incoming_window = INCOMING_WINDOW;
             self.send_flow(None, false, frames);
@@ -777,7 +793,7 @@ impl Session {
         frames: &mut Frames,
     ) {
         let Some(Link {
-            end: End::Incoming(incoming),
+            end: LinkEnd::Incoming(incoming),
             ..
         }) = self.links.get_mut(&handle)
         else {
@@ -797,7 +813,7 @@ impl Session {
                 answers.push((delivery, state));
             }
         }
-        self.send_dispositions(Role::Receiver, answers, frames);
+        self.send_dispositions(LinkRole::Receiver, answers, frames);
         match unheard {
             Some(error) => self.detach(handle, error, frames),
             None => self.grant(handle, frames),
@@ -807,8 +823,8 @@ impl Session {
     /// Lets the peer send more, once half of what it may send is used up.
     fn grant(&mut self, handle: u32, frames: &mut Frames) {
         let Some(Link {
-            end: End::Incoming(incoming),
-            stage: Stage::Attached,
+            end: LinkEnd::Incoming(incoming),
+            stage: LinkStage::Attached,
             ..
         }) = self.links.get_mut(&handle)
         else {
@@ -828,8 +844,8 @@ impl Session {
     /// Returns how many messages the peer takes over a link.
     pub(super) fn credit(&self, handle: u32) -> u32 {
         match self.links.get(&handle).map(|link| (&link.end, &link.stage)) {
-            Some((End::Outgoing(outgoing), Stage::Attached)) => outgoing.credit(),
-            Some((End::Outgoing(_) | End::Incoming(_), _)) | None => 0,
+            Some((LinkEnd::Outgoing(outgoing), LinkStage::Attached)) => outgoing.credit(),
+            Some((LinkEnd::Outgoing(_) | LinkEnd::Incoming(_), _)) | None => 0,
         }
     }
 
@@ -837,13 +853,13 @@ impl Session {
     pub(super) fn deliver(
         &mut self,
         handle: u32,
-        messages: Vec<Handout>,
+        messages: Vec<HandedOutMessage>,
         frames: &mut Frames,
-    ) -> Vec<Handout> {
+    ) -> Vec<HandedOutMessage> {
         let Some(Link {
             id,
-            end: End::Outgoing(outgoing),
-            stage: Stage::Attached,
+            end: LinkEnd::Outgoing(outgoing),
+            stage: LinkStage::Attached,
             ..
         }) = self.links.get_mut(&handle)
         else {
@@ -864,7 +880,7 @@ impl Session {
             let delivery = self.next_delivery;
             self.next_delivery += 1;
             if !message.settled {
-                let unsettled = Unsettled {
+                let unsettled = UnsettledDelivery {
                     link: *id,
                     tag: message.tag.clone(),
                     is_answering: false,
@@ -876,7 +892,7 @@ impl Session {
             frames
                 .blocked
                 .add_anyway(SENDING_BYTES + message.message.len());
-            let sending = Sending {
+            let sending = OutgoingTransfer {
                 handle,
                 // As Azure has it: nothing is left to settle.
                 tag: if message.settled {
@@ -943,7 +959,7 @@ impl Session {
     /// The first message of a link that waited for the peer's window waits no more.
     fn note_sent(&mut self, handle: u32) {
         if let Some(link) = self.links.get_mut(&handle)
-            && let End::Outgoing(outgoing) = &mut link.end
+            && let LinkEnd::Outgoing(outgoing) = &mut link.end
         {
             outgoing.waiting.pop_front();
         }
@@ -955,7 +971,7 @@ impl Session {
             None => !disposition.settled,
             Some(state) => *state == DeliveryState::Received,
         };
-        if says_nothing || disposition.role == Role::Sender {
+        if says_nothing || disposition.role == LinkRole::Sender {
             return; // how it settles what it sent is nothing that we wait for
         }
         let first = self.delivery_number(disposition.first);
@@ -963,7 +979,7 @@ impl Session {
         if last < first {
             return;
         }
-        let mut by_link: BTreeMap<LinkId, Vec<Delivery>> = BTreeMap::new();
+        let mut by_link: BTreeMap<LinkId, Vec<DeliveredMessage>> = BTreeMap::new();
         let mut lapsed: Vec<(u32, u32)> = Vec::new();
         let mut next = first.max(1);
         for (id, unsettled) in self.unsettled.range_mut(first..=last) {
@@ -973,10 +989,13 @@ impl Session {
             }
             next = *id + 1;
             if !std::mem::replace(&mut unsettled.is_answering, true) {
-                by_link.entry(unsettled.link).or_default().push(Delivery {
-                    id: *id,
-                    tag: unsettled.tag.clone(),
-                });
+                by_link
+                    .entry(unsettled.link)
+                    .or_default()
+                    .push(DeliveredMessage {
+                        id: *id,
+                        tag: unsettled.tag.clone(),
+                    });
             }
         }
         let end = last.min(self.next_delivery - 1);
@@ -992,7 +1011,7 @@ impl Session {
         }
         let decision = Decision::of(disposition.state.as_ref());
         for (link, deliveries) in by_link {
-            frames.event(Event::Disposition {
+            frames.event(ConnectionEvent::Disposition {
                 link,
                 deliveries,
                 decision: decision.clone(),
@@ -1008,7 +1027,7 @@ impl Session {
         let state = DeliveryState::Rejected(Some(error));
         let state_of = |(first, last)| (first, last, state.clone());
         let runs = lapsed.into_iter().map(state_of);
-        self.send_runs(Role::Sender, runs, true, frames);
+        self.send_runs(LinkRole::Sender, runs, true, frames);
     }
 
     /// The whole number of a delivery, of which the peer tells the lower half.
@@ -1034,7 +1053,7 @@ impl Session {
                 settled_of.insert(taken.link);
             }
         }
-        self.send_dispositions(Role::Sender, answers, frames);
+        self.send_dispositions(LinkRole::Sender, answers, frames);
         for link in settled_of {
             self.end_detached(link, frames);
         }
@@ -1044,7 +1063,7 @@ impl Session {
     pub(super) fn enlist_outgoing(&self, enlisted: Vec<(u64, DeliveryState)>, frames: &mut Frames) {
         let each = enlisted.into_iter();
         let answers = each.map(|(delivery, state)| (delivery as u32, state));
-        self.send_states(Role::Sender, answers.collect(), false, frames);
+        self.send_states(LinkRole::Sender, answers.collect(), false, frames);
     }
 
     /// Lets the peer settle a delivery again.
@@ -1056,7 +1075,7 @@ impl Session {
 
     fn send_dispositions(
         &self,
-        role: Role,
+        role: LinkRole,
         answers: Vec<(u32, DeliveryState)>,
         frames: &mut Frames,
     ) {
@@ -1066,7 +1085,7 @@ impl Session {
     /// Sends one frame for each run of deliveries with the same state.
     fn send_states(
         &self,
-        role: Role,
+        role: LinkRole,
         answers: Vec<(u32, DeliveryState)>,
         settled: bool,
         frames: &mut Frames,
@@ -1085,7 +1104,7 @@ impl Session {
 
     fn send_runs(
         &self,
-        role: Role,
+        role: LinkRole,
         runs: impl IntoIterator<Item = (u32, u32, DeliveryState)>,
         settled: bool,
         frames: &mut Frames,
@@ -1113,11 +1132,11 @@ impl Session {
         };
         if let Some(handle) = handle
             && let Some(link) = self.links.get(&handle)
-            && matches!(link.stage, Stage::Attached)
+            && matches!(link.stage, LinkStage::Attached)
         {
             let (count, credit) = match &link.end {
-                End::Incoming(incoming) => (incoming.delivery_count, incoming.credit),
-                End::Outgoing(outgoing) => (outgoing.delivery_count, outgoing.credit()),
+                LinkEnd::Incoming(incoming) => (incoming.delivery_count, incoming.credit),
+                LinkEnd::Outgoing(outgoing) => (outgoing.delivery_count, outgoing.credit()),
             };
             flow.handle = Some(handle);
             flow.delivery_count = Some(count);
@@ -1135,13 +1154,18 @@ impl Incoming {
         transfer: &Transfer,
         frames: &mut Frames,
         now: Timestamp,
-    ) -> Result<Option<Partial>, Fault> {
+    ) -> Result<Option<Partial>, SessionFault> {
         let mut partial = match self.partial.take() {
             Some(partial) => partial,
-            None => self.begin(transfer, frames, now).map_err(Fault::Session)?,
+            None => self
+                .begin(transfer, frames, now)
+                .map_err(SessionFault::Session)?,
         };
         if let Some(problem) = partial.contradiction(transfer) {
-            return Err(Fault::Session(AmqpError::new(INVALID_FIELD, problem)));
+            return Err(SessionFault::Session(AmqpError::new(
+                INVALID_FIELD,
+                problem,
+            )));
         }
         if transfer.aborted {
             return Ok(None);
@@ -1163,7 +1187,7 @@ impl Incoming {
         let taken = partial
             .taken
             .resize(MESSAGE_BYTES + partial.payload.capacity());
-        taken.map_err(|NothingLeft| Fault::Connection(nothing_left("this message")))?;
+        taken.map_err(|NothingLeft| SessionFault::Connection(nothing_left("this message")))?;
         if !transfer.more {
             let is_beyond = partial.payload.len() > self.message_bytes_max;
             partial.is_too_large |= is_beyond
@@ -1238,8 +1262,8 @@ pub(super) fn named_bytes(attach: &Attach) -> usize {
         source.address.as_ref().map_or(0, String::len) + session
     });
     let target = match &attach.target {
-        Some(Target::Node { address, .. }) => address.as_ref().map_or(0, String::len),
-        Some(Target::Coordinator) | None => 0,
+        Some(LinkTarget::Node { address, .. }) => address.as_ref().map_or(0, String::len),
+        Some(LinkTarget::Coordinator) | None => 0,
     };
     let onward = attach.transfer_destination().map_or(0, str::len);
     attach.name.len() + source + target + onward
@@ -1253,18 +1277,18 @@ fn answer_to(attach: &Attach) -> Attach {
         name: attach.name.clone(),
         handle: attach.handle,
         role: match attach.role {
-            Role::Sender => Role::Receiver,
-            Role::Receiver => Role::Sender,
+            LinkRole::Sender => LinkRole::Receiver,
+            LinkRole::Receiver => LinkRole::Sender,
         },
         // What the peer asks for is given: .NET's client keeps empty tags for what it sends settled.
         sender_settles: attach.sender_settles,
         // A sender that asks for more still gets one answer, the last one.
         receiver_settles: match attach.role {
-            Role::Sender => ReceiverSettles::First,
-            Role::Receiver => attach.receiver_settles,
+            LinkRole::Sender => ReceiverSettles::First,
+            LinkRole::Receiver => attach.receiver_settles,
         },
         source: Some(source.unwrap_or_default()),
-        target: Some(target.unwrap_or(Target::Node {
+        target: Some(target.unwrap_or(LinkTarget::Node {
             address: None,
             dynamic: false,
         })),
@@ -1274,7 +1298,7 @@ fn answer_to(attach: &Attach) -> Attach {
     }
 }
 
-fn unattached(handle: u32) -> Fault {
+fn unattached(handle: u32) -> SessionFault {
     let problem = format!("nothing is attached to the handle {handle}");
-    Fault::Session(AmqpError::new(UNATTACHED_HANDLE, problem))
+    SessionFault::Session(AmqpError::new(UNATTACHED_HANDLE, problem))
 }

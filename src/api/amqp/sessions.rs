@@ -12,7 +12,7 @@ use crate::wire::amqp::management::NamedSession;
 /// The sessions that the links of a connection hold. A client names a session in its requests, or the link that holds
 /// it, and may do so as long as the session is here.
 #[derive(Default)]
-pub(super) struct Sessions(Mutex<HashMap<(SubscriptionId, String), OfLink>>);
+pub(super) struct HeldSessions(Mutex<HashMap<(SubscriptionId, String), OfLink>>);
 
 /// A session, and the name of the link that holds it.
 struct OfLink {
@@ -20,7 +20,7 @@ struct OfLink {
     link: String,
 }
 
-impl Sessions {
+impl HeldSessions {
     /// Adds the session that a link holds.
     pub(super) fn put(&self, held: HeldSession, link: &str) {
         let key = (held.of, held.name.clone());

@@ -9,14 +9,14 @@ use uuid::Uuid;
 
 use crate::api::amqp::limits::SETTLED_LOCKS_MAX;
 use crate::base::budget::{MemoryAccount, TakenBytes};
-use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::outcome::ReceiverOutcome;
 
 /// Tokens of locks that were settled, each with the kind of its outcome. Reasons and properties are not compared, since clients
 /// write them in another way in requests.
 pub(super) struct SettledLocks(Mutex<LastSettled>);
 
 /// The token of a lock, and what was asked for.
-pub(super) type SettledLock = (Uuid, Discriminant<Outcome>);
+pub(super) type SettledLock = (Uuid, Discriminant<ReceiverOutcome>);
 
 struct LastSettled {
     locks: VecDeque<SettledLock>,
@@ -46,7 +46,7 @@ impl SettledLocks {
     }
 
     /// Removes from `tokens` those whose locks were settled with this kind of outcome.
-    pub(super) fn take_out(&self, tokens: &mut Vec<Uuid>, outcome: &Outcome) {
+    pub(super) fn take_out(&self, tokens: &mut Vec<Uuid>, outcome: &ReceiverOutcome) {
         let last = self.0.lock().unwrap();
         let asked = discriminant(outcome);
         let same = last.locks.iter().filter(|(_, settled)| *settled == asked);
@@ -64,19 +64,27 @@ mod tests {
     fn the_last_locks_are_kept_and_counted() {
         let account = Budget::of(1 << 20).account([None, None], usize::MAX);
         let settled = SettledLocks::new(&account);
-        let left = |tokens: [u128; 2], outcome: &Outcome| {
+        let left = |tokens: [u128; 2], outcome: &ReceiverOutcome| {
             let mut tokens = Vec::from(tokens.map(Uuid::from_u128));
             settled.take_out(&mut tokens, outcome);
             tokens.iter().map(Uuid::as_u128).collect::<Vec<_>>()
         };
-        let completed = |token| (Uuid::from_u128(token), discriminant(&Outcome::Complete));
+        let completed = |token| {
+            (
+                Uuid::from_u128(token),
+                discriminant(&ReceiverOutcome::Complete),
+            )
+        };
         let most = SETTLED_LOCKS_MAX as u128;
         settled.add((0..most).map(completed));
-        assert_eq!(left([0, most], &Outcome::Complete), [most]);
-        assert_eq!(left([0, 1], &Outcome::Release), [0, 1]);
+        assert_eq!(left([0, most], &ReceiverOutcome::Complete), [most]);
+        assert_eq!(left([0, 1], &ReceiverOutcome::Release), [0, 1]);
         let counted = account.taken();
         settled.add((most..2 * most).map(completed));
-        assert_eq!(left([most - 1, most], &Outcome::Complete), [most - 1]);
+        assert_eq!(
+            left([most - 1, most], &ReceiverOutcome::Complete),
+            [most - 1]
+        );
         assert_eq!(account.taken(), counted, "the memory does not grow");
         drop(settled);
         assert_eq!(account.taken(), 0);

@@ -17,14 +17,14 @@ use crate::api::amqp::container::{
     Container, IncomingLink, KnownEntity, OutgoingLink, OutgoingMessage, ReceiverRequest,
     Transaction,
 };
-use crate::api::amqp::event::{Delivery, LinkId};
+use crate::api::amqp::event::{DeliveredMessage, LinkId};
 use crate::api::amqp::limits::{
     ANSWERING_BYTES, READ_IN_A_ROW_MAX, REQUEST_PARTS_FACTOR, STORING_BYTES, TAKE_MAX,
     UNSETTLED_MAX,
 };
 use crate::api::amqp::order::{Behind, Turn};
 use crate::api::amqp::receipt::{Receipt, WriteReport};
-use crate::api::amqp::session::{Acceptance, Handout};
+use crate::api::amqp::session::{Acceptance, HandedOutMessage};
 use crate::api::amqp::settled_locks::{SettledLock, SettledLocks};
 use crate::api::amqp::transactions::{Enlisted, OpenPart};
 use crate::api::authority::{Authority, Demand};
@@ -38,8 +38,8 @@ use crate::wire::amqp::address::Address;
 use crate::wire::amqp::condition::{
     AmqpError, DECODE_ERROR, SERVER_BUSY, SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
 };
-use crate::wire::amqp::message::{Message, Properties};
-use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::message::{Message, MessageProperties};
+use crate::wire::amqp::outcome::ReceiverOutcome;
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::value::{Map, Value};
 use crate::wire::amqp::{batch, management};
@@ -67,19 +67,19 @@ pub(super) enum Command {
     Deliver(Deliver),
     /// Everything up to the limit that a draining peer can have was handed out.
     Drained(LinkId, u32),
-    Reply(Reply),
+    Reply(TaskReply),
 }
 
 /// A request in a transaction that was looked at.
 pub(super) struct PreparedRequest {
     pub(super) transaction: Bytes,
     /// Says what it does at the end, and what is answered at once.
-    pub(super) prepared: Result<(Transaction, management::Reply), AmqpError>,
+    pub(super) prepared: Result<(Transaction, management::ManagementReply), AmqpError>,
     /// The bytes that it counts for in its transaction.
     pub(super) bytes: usize,
     /// Counted as long as it waits for that.
     pub(super) _memory: [TakenBytes; 2],
-    pub(super) asked: Properties,
+    pub(super) asked: MessageProperties,
     /// The link and the delivery that it came with.
     pub(super) link: LinkId,
     pub(super) delivery: u32,
@@ -89,8 +89,8 @@ pub(super) struct PreparedRequest {
 pub(super) struct LocksChecked {
     pub(super) link: LinkId,
     pub(super) part: OpenPart,
-    pub(super) outcome: Outcome,
-    pub(super) checked: Vec<(Delivery, Result<(), AmqpError>)>,
+    pub(super) outcome: ReceiverOutcome,
+    pub(super) checked: Vec<(DeliveredMessage, Result<(), AmqpError>)>,
 }
 
 /// How a transaction has ended.
@@ -105,15 +105,15 @@ pub(super) struct DischargeResult {
 /// Messages for the peer.
 pub(super) struct Deliver {
     pub(super) link: LinkId,
-    pub(super) messages: Vec<Handout>,
+    pub(super) messages: Vec<HandedOutMessage>,
     /// Hears which of them there was no credit for.
-    pub(super) undelivered: oneshot::Sender<Vec<Handout>>,
+    pub(super) undelivered: oneshot::Sender<Vec<HandedOutMessage>>,
     /// The bytes that they count for until they stand in the output.
     pub(super) memory: TakenBytes,
 }
 
 /// An answer to a request.
-pub(super) struct Reply {
+pub(super) struct TaskReply {
     /// The link that the request came over.
     pub(super) request: LinkId,
     /// The address that it gave for the answer.
@@ -128,15 +128,15 @@ pub(super) enum Work {
     Message(Arrived),
     Settle(Settle),
     /// Nothing is left to do for these messages: the peer has settled them in a transaction, or could not.
-    Settled(Vec<Delivery>),
+    Settled(Vec<DeliveredMessage>),
     /// The peer has detached the link. What it was handed can still be settled.
     Detached,
 }
 
 /// A settlement by the peer of messages that it was handed.
 pub(super) struct Settle {
-    pub(super) deliveries: Vec<Delivery>,
-    pub(super) outcome: Outcome,
+    pub(super) deliveries: Vec<DeliveredMessage>,
+    pub(super) outcome: ReceiverOutcome,
     /// The peer waits for an answer.
     pub(super) answer: bool,
     /// The bytes that the deliveries count for, and the properties that are set.
@@ -395,7 +395,7 @@ pub(super) async fn answer_requests(
 
 /// An operation that a client may ask for, and has asked for.
 struct AuthorizedRequest {
-    operation: management::Operation,
+    operation: management::EntityOperation,
     by: Actor,
 }
 
@@ -406,7 +406,7 @@ fn authorized_request(
     claims: &watch::Receiver<ClaimSet>,
     clock: &Clock,
 ) -> Result<AuthorizedRequest, AmqpError> {
-    let operation = management::Operation::parse(message)?;
+    let operation = management::EntityOperation::parse(message)?;
     // The client has shown a token for the node, or for the entity above it.
     let node = Address::Management(task.entity.clone());
     let right = Some(operation.right());
@@ -450,7 +450,8 @@ async fn answer(
             match memory_for(&operation, &task.account).await {
                 Some(taken) => {
                     memory = taken;
-                    if let management::Operation::Settle { tokens, outcome } = &mut operation {
+                    if let management::EntityOperation::Settle { tokens, outcome } = &mut operation
+                    {
                         task.settled_locks.take_out(tokens, outcome);
                     }
                     task.container.manage(entity, operation, &by).await
@@ -462,7 +463,7 @@ async fn answer(
     };
     let message = management::reply(properties.message_id, &answer);
     memory.resize_anyway(message.len());
-    task.say(Command::Reply(Reply {
+    task.say(Command::Reply(TaskReply {
         request: task.link,
         to: properties.reply_to,
         message,
@@ -471,22 +472,25 @@ async fn answer(
 }
 
 /// Takes memory for what a request schedules, or for its answer; `None` if there is none for a while.
-async fn memory_for(asked: &management::Operation, account: &MemoryAccount) -> Option<TakenBytes> {
+async fn memory_for(
+    asked: &management::EntityOperation,
+    account: &MemoryAccount,
+) -> Option<TakenBytes> {
     let bytes = match asked {
-        management::Operation::Peek { .. }
-        | management::Operation::ReceiveNumbers { .. }
-        | management::Operation::SessionState(_)
-        | management::Operation::Rules { .. }
-        | management::Operation::Sessions { .. } => LOCK_BYTES_MAX,
-        management::Operation::Schedule(messages) => messages.len() * SENT_MESSAGE_BYTES,
-        management::Operation::RenewLocks(_)
-        | management::Operation::Settle { .. }
-        | management::Operation::DeleteBatch { .. }
-        | management::Operation::CancelScheduled(_)
-        | management::Operation::RenewSession(_)
-        | management::Operation::SetSessionState { .. }
-        | management::Operation::AddRule(_)
-        | management::Operation::RemoveRule(_) => 0,
+        management::EntityOperation::Peek { .. }
+        | management::EntityOperation::ReceiveNumbers { .. }
+        | management::EntityOperation::SessionState(_)
+        | management::EntityOperation::Rules { .. }
+        | management::EntityOperation::Sessions { .. } => LOCK_BYTES_MAX,
+        management::EntityOperation::Schedule(messages) => messages.len() * SENT_MESSAGE_BYTES,
+        management::EntityOperation::RenewLocks(_)
+        | management::EntityOperation::Settle { .. }
+        | management::EntityOperation::DeleteBatch { .. }
+        | management::EntityOperation::CancelScheduled(_)
+        | management::EntityOperation::RenewSession(_)
+        | management::EntityOperation::SetSessionState { .. }
+        | management::EntityOperation::AddRule(_)
+        | management::EntityOperation::RemoveRule(_) => 0,
     };
     memory_within(account, bytes).await
 }
@@ -650,7 +654,7 @@ struct HandedOut {
     /// When their locks lapse.
     locked_until: Timestamp,
     /// The messages for which there was no credit any more.
-    returned: Vec<Handout>,
+    returned: Vec<HandedOutMessage>,
 }
 
 impl HandingOut {
@@ -798,9 +802,9 @@ impl HandingOut {
         for WriteReport { token, written } in reports {
             self.unsettled.remove(&tag(token));
             let outcome = if written.is_some() {
-                Outcome::Complete
+                ReceiverOutcome::Complete
             } else {
-                Outcome::Release
+                ReceiverOutcome::Release
             };
             locks.push((token, outcome));
             turns.extend(written);
@@ -866,7 +870,7 @@ impl HandingOut {
             if taken.is_empty() {
                 return Ok(HandedOut::default());
             }
-            let messages: Vec<Handout> = taken
+            let messages: Vec<HandedOutMessage> = taken
                 .into_iter()
                 .map(|each| handout(each, reports.as_ref()))
                 .collect();
@@ -914,7 +918,7 @@ impl HandingOut {
             return; // their receipts report what was returned
         }
         let returned = handed_out.returned.into_iter();
-        let locks = returned.filter_map(|each| Some((token(&each.tag)?, Outcome::Release)));
+        let locks = returned.filter_map(|each| Some((token(&each.tag)?, ReceiverOutcome::Release)));
         let locks: Vec<_> = locks.collect();
         if !locks.is_empty() {
             let receiver = Arc::clone(&self.receiver);
@@ -960,7 +964,8 @@ impl HandingOut {
         let receiver = Arc::clone(&self.receiver);
         let settled_locks = Arc::clone(&self.task.settled_locks);
         let settle = async move {
-            let of_kind = |(token, outcome): &(Uuid, Outcome)| (*token, discriminant(outcome));
+            let of_kind =
+                |(token, outcome): &(Uuid, ReceiverOutcome)| (*token, discriminant(outcome));
             let asked: Vec<SettledLock> = locks.iter().map(of_kind).collect();
             let results = receiver.settle(locks).await;
             let each = asked.into_iter().zip(&answers).zip(&results);
@@ -998,8 +1003,8 @@ fn arrived(work: Work) -> Option<Arrived> {
 fn handout(
     taken: OutgoingMessage,
     reports: Option<&mpsc::UnboundedSender<WriteReport>>,
-) -> Handout {
-    Handout {
+) -> HandedOutMessage {
+    HandedOutMessage {
         tag: tag(taken.token),
         message: taken.message.into(),
         settled: reports.is_some(),

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::api::amqp::container::{Transaction, TransactionSettlement};
-use crate::api::amqp::event::{Delivery, LinkId};
+use crate::api::amqp::event::{DeliveredMessage, LinkId};
 use crate::api::amqp::limits::{
     TRANSACTION_BYTES, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX, TRANSACTIONS_MAX,
 };
@@ -18,20 +18,20 @@ use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::model::limits::SENT_MESSAGE_BYTES;
 use crate::wire::amqp::condition::{AmqpError, RESOURCE_LIMIT_EXCEEDED, TRANSACTION_UNKNOWN};
-use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::outcome::ReceiverOutcome;
 use crate::wire::amqp::state::DeliveryState;
 
 /// The transactions that are not discharged yet. Those that are left when the connection ends have no effect.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenTransaction>,
     last: u64,
     /// Each has a clone until nothing of it is left to do.
     held: Arc<()>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenTransaction {
     /// The link that it was declared over, with which it ends.
     coordinator: LinkId,
     ends_at: Timestamp,
@@ -95,7 +95,7 @@ pub(super) struct HeldTransaction {
 #[derive(Clone, Debug)]
 pub(super) struct Enlisted {
     pub(super) link: LinkId,
-    pub(super) delivery: Delivery,
+    pub(super) delivery: DeliveredMessage,
     pub(super) outcome: DeliveryState,
 }
 
@@ -106,7 +106,7 @@ impl EndedTransaction {
         let given_back = settles
             .filter(|each| each.is_settled)
             .map(|each| TransactionSettlement {
-                outcome: Outcome::Abandon(Arc::new([])),
+                outcome: ReceiverOutcome::Abandon(Arc::new([])),
                 ..each.clone()
             });
         given_back.collect()
@@ -128,7 +128,7 @@ impl Transactions {
         let room = account.take(TRANSACTION_BYTES);
         let taken = room.map_err(|NothingLeft| nothing_left("another transaction"))?;
         self.last += 1;
-        let open = Open {
+        let open = OpenTransaction {
             coordinator,
             ends_at: now + TRANSACTION_DEADLINE,
             ended: EndedTransaction {
@@ -221,7 +221,7 @@ impl Transactions {
         self.end_those(|open| open.coordinator == coordinator)
     }
 
-    fn end_those(&mut self, is_over: impl Fn(&Open) -> bool) -> Vec<EndedTransaction> {
+    fn end_those(&mut self, is_over: impl Fn(&OpenTransaction) -> bool) -> Vec<EndedTransaction> {
         let over = self.open.extract_if(.., |_, open| is_over(open));
         over.map(|(_, open)| open.ended).collect()
     }
@@ -245,7 +245,7 @@ impl Transactions {
         Err(error)
     }
 
-    fn find(&mut self, id: &Bytes) -> Result<&mut Open, AmqpError> {
+    fn find(&mut self, id: &Bytes) -> Result<&mut OpenTransaction, AmqpError> {
         let found = number(id).and_then(|id| self.open.get_mut(&id));
         found.ok_or_else(unknown)
     }
@@ -336,7 +336,7 @@ mod tests {
         let full = full.expect_err("more than half of all");
         assert_eq!(full.condition, RESOURCE_LIMIT_EXCEEDED);
         let set = vec![("text".to_owned(), Value::String("x".repeat(4_000)))];
-        let outcome = Outcome::Abandon(set.into());
+        let outcome = ReceiverOutcome::Abandon(set.into());
         let bytes = outcome.bytes();
         let settlement = TransactionSettlement {
             of: jobs(),

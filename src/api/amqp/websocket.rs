@@ -19,7 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper_util::rt::TokioIo;
 
 use crate::api::amqp::websocket_stream::WebSocketStream;
-use crate::api::amqp::{ConnectionMemory, Server, serve};
+use crate::api::amqp::{ConnectionMemory, SharedServer, serve};
 use crate::api::error::ApiError;
 use crate::base::request_memory::RequestMemory;
 
@@ -41,10 +41,10 @@ const WEBSOCKET_BYTES: usize = 6 * 1_024;
 /// Counts a connection among those that are served until its last copy is dropped. Requests bring it along, since a
 /// WebSocket outlives the request that opened it.
 #[derive(Clone)]
-pub struct ConnectionSlot(pub Arc<dyn Any + Send + Sync>);
+pub struct ServedConnection(pub Arc<dyn Any + Send + Sync>);
 
 /// The route that turns a request into a connection of AMQP.
-pub fn router(server: Arc<Server>) -> Router {
+pub fn router(server: Arc<SharedServer>) -> Router {
     Router::new().route(PATH, get(upgrade)).with_state(server)
 }
 
@@ -59,9 +59,9 @@ pub(in crate::api) fn enter(uri: &mut Uri) {
 }
 
 async fn upgrade(
-    State(server): State<Arc<Server>>,
+    State(server): State<Arc<SharedServer>>,
     ConnectInfo(client): ConnectInfo<SocketAddr>,
-    slot: Option<Extension<ConnectionSlot>>,
+    slot: Option<Extension<ServedConnection>>,
     mut request: Request,
 ) -> Result<Response, ApiError> {
     let accept = accept(request.headers())?;

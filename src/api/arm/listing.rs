@@ -12,7 +12,7 @@ use crate::api::arm::ArmPath;
 use crate::api::arm::odata::NameFilter;
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::wire::resource::bodies::ResourceList;
 
 /// Resources on one page, as Azure documents it.
@@ -36,7 +36,7 @@ pub(crate) struct ListParameters {
 }
 
 /// A list that a client asks for.
-pub(in crate::api) struct Listing {
+pub(in crate::api) struct ListRequest {
     filter: Option<NameFilter>,
     top: Option<usize>,
     skip_token: Option<String>,
@@ -50,12 +50,12 @@ pub(in crate::api) struct Listing {
     is_arm: bool,
 }
 
-impl FromRequestParts<ApiState> for Listing {
+impl FromRequestParts<ApiState> for ListRequest {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        let Parameters(asked) =
-            Parameters::<ListParameters>::from_request_parts(parts, state).await?;
+        let RequestParameters(asked) =
+            RequestParameters::<ListParameters>::from_request_parts(parts, state).await?;
         if asked.top.is_some_and(|top| !(1..=TOP_MAX).contains(&top)) {
             let problem = format!("The parameter $top must be from 1 to {TOP_MAX}.");
             return Err(ApiError::of_field("$top", problem));
@@ -78,7 +78,7 @@ impl FromRequestParts<ApiState> for Listing {
     }
 }
 
-impl Listing {
+impl ListRequest {
     /// Reports whether the path has the form of Azure Resource Manager, as Azure's clients send it.
     pub(crate) fn is_arm(&self) -> bool {
         self.is_arm

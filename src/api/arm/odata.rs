@@ -22,7 +22,7 @@ pub(super) enum NameFilter {
 impl NameFilter {
     /// Reads a filter.
     pub(super) fn parse(text: &str) -> Result<Self, ApiError> {
-        let mut parser = Parser {
+        let mut parser = FilterParser {
             text,
             at: 0,
             depth: 0,
@@ -59,14 +59,14 @@ impl NameFilter {
 
 type Parsed = Result<NameFilter, String>;
 
-struct Parser<'a> {
+struct FilterParser<'a> {
     text: &'a str,
     /// Bytes that are read.
     at: usize,
     depth: usize,
 }
 
-impl Parser<'_> {
+impl FilterParser<'_> {
     fn whole(&mut self) -> Parsed {
         let filter = self.any()?;
         if self.rest().is_empty() {

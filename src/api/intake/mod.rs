@@ -64,19 +64,19 @@ const JOINED_BYTES: usize = 2 * 1_024;
 /// Bounds the memory that request bodies take. What publishers send, what others with a key send and what strangers send have
 /// memory of their own.
 #[derive(Clone)]
-pub struct Intake {
-    events: Room,
-    others: Room,
-    strangers: Room,
+pub struct BodyMemory {
+    events: BodyRoom,
+    others: BodyRoom,
+    strangers: BodyRoom,
     slots: Slots,
 }
 
-impl Default for Intake {
+impl Default for BodyMemory {
     fn default() -> Self {
         Self {
-            events: Room::of_at_most(EVENTS_BYTES_MAX),
-            others: Room::of_at_most(OTHERS_BYTES_MAX),
-            strangers: Room::of_at_most(STRANGERS_BYTES_MAX),
+            events: BodyRoom::of_at_most(EVENTS_BYTES_MAX),
+            others: BodyRoom::of_at_most(OTHERS_BYTES_MAX),
+            strangers: BodyRoom::of_at_most(STRANGERS_BYTES_MAX),
             slots: Slots::default(),
         }
     }
@@ -85,9 +85,9 @@ impl Default for Intake {
 /// Memory for bodies: a topic (and with it its keys), or a client, may have more of it only while it has less than is
 /// left. Where there is none, the largest body of the one that has most ends for the others, so that nobody can take it all.
 #[derive(Clone)]
-struct Room(Arc<Shared>);
+struct BodyRoom(Arc<SharedMemory>);
 
-struct Shared {
+struct SharedMemory {
     budget: Budget,
     holders: MemoryGroups<Holder>,
     /// The last rejection that was due to all publishers together.
@@ -103,13 +103,13 @@ enum Holder {
 
 /// Who sends a request.
 #[derive(Clone, Copy)]
-pub(super) struct Publisher {
+pub(super) struct BodySender {
     /// `None` for what is no publishing.
     topic: Option<TopicId>,
     client: Option<IpAddr>,
 }
 
-impl Publisher {
+impl BodySender {
     /// The publisher of this request to `topic`.
     pub(super) fn of(topic: TopicId, parts: &Parts) -> Self {
         let client = address_of(&parts.extensions).map(client_of);
@@ -133,7 +133,7 @@ impl Publisher {
 
 /// The memory of one request, until it is dropped.
 pub(super) struct Reservation {
-    room: Room,
+    room: BodyRoom,
     taken: TakenBytes,
     /// Bytes that have come.
     read: usize,
@@ -141,7 +141,7 @@ pub(super) struct Reservation {
     patience: Duration,
 }
 
-impl Intake {
+impl BodyMemory {
     /// A body, not of a publish request, that fails when there is no memory left for it, or others need what it has.
     pub(super) fn held(
         &self,
@@ -152,7 +152,7 @@ impl Intake {
         if body.is_end_stream() {
             return body;
         }
-        let publisher = Publisher {
+        let publisher = BodySender {
             topic: None,
             client: client.map(client_of),
         };
@@ -189,7 +189,7 @@ impl Intake {
     }
 
     /// No memory yet, for the body of a request that can be taken as far as its topic is concerned.
-    pub(super) fn reserve(&self, publisher: Publisher) -> Result<Reservation, ApiError> {
+    pub(super) fn reserve(&self, publisher: BodySender) -> Result<Reservation, ApiError> {
         let topic = publisher.topic;
         if topic.is_some_and(|topic| self.slots.is_crowded(topic)) {
             return Err(too_many());
@@ -208,16 +208,16 @@ impl Intake {
     }
 }
 
-impl Room {
+impl BodyRoom {
     fn of_at_most(bytes_max: usize) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedMemory {
             budget: Budget::of_passing(bytes_max),
             holders: MemoryGroups::default(),
             overloaded_at: Mutex::default(),
         }))
     }
 
-    fn nothing(&self, publisher: Publisher) -> Reservation {
+    fn nothing(&self, publisher: BodySender) -> Reservation {
         let of = |holder| self.0.holders.of(holder);
         let groups = publisher.holders().map(|holder| holder.map(of));
         let budget = &self.0.budget;
@@ -342,10 +342,10 @@ fn wanted(read: usize, most: usize) -> usize {
 
 /// See [`Intake::held`].
 struct HeldBody {
-    publisher: Publisher,
+    publisher: BodySender,
     reservation: Reservation,
     /// The memory of strangers, until the body is first asked for: a client with a key has shown it by then.
-    strangers: Option<Room>,
+    strangers: Option<BodyRoom>,
     /// Bytes that it has at most, as far as they are announced.
     most: usize,
     /// Short pieces that are passed on together.
@@ -466,22 +466,22 @@ mod tests {
     use super::*;
     use crate::base::budget::PresentedKey;
 
-    fn topic(id: i64) -> Publisher {
-        Publisher {
+    fn topic(id: i64) -> BodySender {
+        BodySender {
             topic: Some(TopicId(id)),
             client: None,
         }
     }
 
-    fn client(id: i64, address: &str) -> Publisher {
-        Publisher {
+    fn client(id: i64, address: &str) -> BodySender {
+        BodySender {
             client: Some(address.parse().expect("an address")),
             ..topic(id)
         }
     }
 
-    impl Room {
-        fn take(&self, publisher: Publisher, bytes: usize) -> Option<Reservation> {
+    impl BodyRoom {
+        fn take(&self, publisher: BodySender, bytes: usize) -> Option<Reservation> {
             let mut reservation = self.nothing(publisher);
             reservation.take(bytes).then_some(reservation)
         }
@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn nobody_takes_all_the_room() {
-        let room = Room::of_at_most(64);
+        let room = BodyRoom::of_at_most(64);
         let mut rooms: Vec<_> = (0..99).map_while(|_| room.take(topic(1), 1)).collect();
         assert_eq!(rooms.len(), 32, "half, beside nobody");
         let others: Vec<_> = (0..99).map_while(|_| room.take(topic(2), 1)).collect();
@@ -504,14 +504,14 @@ mod tests {
 
     #[test]
     fn one_client_does_not_take_it_through_many_topics() {
-        let room = Room::of_at_most(64);
+        let room = BodyRoom::of_at_most(64);
         let many = (0..99).map_while(|id| room.take(client(id, "192.0.2.7"), 1));
         assert_eq!(many.collect::<Vec<_>>().len(), 32);
     }
 
     #[test]
     fn a_body_larger_than_the_room_has_it_alone() {
-        let room = Room::of_at_most(64);
+        let room = BodyRoom::of_at_most(64);
         let all = room.take(topic(1), 1_000);
         assert!(all.is_some());
         assert!(room.take(topic(2), 1_000).is_some());
@@ -520,7 +520,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn memory_is_taken_as_a_body_comes_in() {
-        let room = Room::of_at_most(10 * STEP);
+        let room = BodyRoom::of_at_most(10 * STEP);
         let now = Timestamp::from_ms(1);
         let mut body = room.nothing(topic(1));
         for (read, most, expected) in [
@@ -541,7 +541,7 @@ mod tests {
     }
 
     /// A body of which nothing comes after its first bytes, of a request that has shown this key of a queue, if any.
-    fn unfinished(intake: &Intake, address: [u8; 4], key: Option<&str>, bytes: usize) -> Body {
+    fn unfinished(intake: &BodyMemory, address: [u8; 4], key: Option<&str>, bytes: usize) -> Body {
         let first = stream::iter([Ok::<_, Infallible>(Bytes::from(vec![b' '; bytes]))]);
         let body = Body::from_stream(first.chain(stream::pending()));
         let account = Budget::of(0).account([None, None], 0);
@@ -561,7 +561,7 @@ mod tests {
     }
 
     /// Sends such bodies as long as there is memory for them, from one address after the other.
-    async fn from_many(intake: &Intake, key: Option<&str>, bytes: usize) -> Vec<Body> {
+    async fn from_many(intake: &BodyMemory, key: Option<&str>, bytes: usize) -> Vec<Body> {
         let mut held = Vec::new();
         for number in 1..=16 {
             loop {
@@ -591,7 +591,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_strangers_send_leaves_others_what_they_need() {
-        let intake = Intake::default();
+        let intake = BodyMemory::default();
         let held = from_many(&intake, None, STEP / 2).await;
         let taken = intake.strangers.0.budget.taken();
         assert!(taken > STRANGERS_BYTES_MAX - 2 * STEP, "{taken}");
@@ -606,7 +606,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_has_most_of_what_a_key_may_send_makes_room() {
-        let intake = Intake::default();
+        let intake = BodyMemory::default();
         let held = from_many(&intake, Some("many"), 1_000_000).await;
         assert!((20..35).contains(&held.len()), "{}", held.len());
         let from_elsewhere = |key| unfinished(&intake, [203, 0, 113, 1], Some(key), 250_000);
@@ -620,7 +620,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_makes_room_for_others_of_its_topic() {
-        let room = Room::of_at_most(64);
+        let room = BodyRoom::of_at_most(64);
         let mut silent = Vec::new();
         for number in 1..=16 {
             let publisher = client(1, &format!("192.0.2.{number}"));
@@ -641,7 +641,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bodies_that_stop_coming_end_for_one_that_comes_though_all_are_small() {
-        let room = Room::of_at_most(64);
+        let room = BodyRoom::of_at_most(64);
         let ended = Arc::new(AtomicUsize::new(0));
         for number in 1..=32 {
             let publisher = client(1, &format!("192.0.2.{number}"));
@@ -673,7 +673,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_no_publishing_is_bounded_for_each_client() {
-        let intake = Intake::default();
+        let intake = BodyMemory::default();
         let from = |address: &str| address.parse().ok();
         let chunk = Bytes::from(vec![b' '; OTHERS_BYTES_MAX / 8]);
         let read = async |address: &str| {
@@ -697,7 +697,7 @@ mod tests {
     async fn it_is_told_why_there_is_no_body() {
         let read = |body: Body, most: usize| async move { read_body(body, most).await.err() };
         let held = |room: usize| {
-            let room = Room::of_at_most(room);
+            let room = BodyRoom::of_at_most(room);
             let mut others = room.nothing(topic(1));
             others.taken.add_anyway(30);
             let body = HeldBody {
@@ -738,7 +738,7 @@ mod tests {
         ];
         let pieces = sizes.map(|size| Ok::<_, Infallible>(Bytes::from(vec![b' '; size])));
         let body = Body::from_stream(futures_util::stream::iter(pieces));
-        let mut held = Intake::default().held(body, None, None);
+        let mut held = BodyMemory::default().held(body, None, None);
         let mut passed_on = Vec::new();
         while let Some(piece) = held.frame().await {
             let data = piece.expect("a piece").into_data();

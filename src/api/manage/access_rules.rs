@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::api::ApiState;
-use crate::api::arm::listing::Listing;
+use crate::api::arm::listing::ListRequest;
 use crate::api::error::ApiError;
 use crate::api::manage::{ApiResult, created, json as read_json};
 use crate::model::audit::Caller;
@@ -16,7 +16,7 @@ use crate::model::name::AccessRuleName;
 use crate::wire::resource::{self, ShownAccessRule};
 
 /// `GET /everpost/accessRules`
-pub(crate) async fn list(State(state): State<ApiState>, listing: Listing) -> Response {
+pub(crate) async fn list(State(state): State<ApiState>, listing: ListRequest) -> Response {
     let registry = state.broker.registry();
     Json(listing.page(
         registry.access_rules(),

@@ -12,7 +12,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::lists::{List, Page};
 use crate::api::manage::{ApiResult, created, json};
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::broker::AlertError;
 use crate::model::alert::AlertMessageId;
 use crate::model::audit::Caller;
@@ -52,7 +52,7 @@ pub(crate) async fn list(
 /// `GET /everpost/alerts/messages`
 pub(crate) async fn messages(
     State(state): State<ApiState>,
-    Parameters(paging): Parameters<Paging>,
+    RequestParameters(paging): RequestParameters<Paging>,
 ) -> Result<Json<Page<ShownAlertMessage>>, ApiError> {
     let before = paging.before.map(AlertMessageId);
     let page = state.views.alert_messages(before, paging.limit()).await?;

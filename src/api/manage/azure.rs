@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::ApiState;
-use crate::api::arm::listing::Listing;
+use crate::api::arm::listing::ListRequest;
 use crate::api::arm::{ArmPath, as_asked};
 use crate::api::base_url::BaseUrl;
 use crate::api::error::{ApiError, VALIDATION_FAILED};
@@ -42,7 +42,7 @@ pub(crate) struct Narrowed {
 pub(crate) async fn list_subscriptions(
     State(state): State<ApiState>,
     Path(narrowed): Path<Narrowed>,
-    listing: Listing,
+    listing: ListRequest,
 ) -> Response {
     let registry = state.broker.registry();
     let is_type = |word: &str| word.eq_ignore_ascii_case(TOPIC_TYPE);
@@ -188,8 +188,7 @@ pub(crate) async fn list_event_types_of_topic(
 /// An operation of the management API.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "ManagementOperation")]
-pub(crate) struct Operation {
+pub(crate) struct ManagementOperation {
     name: String,
     is_data_action: bool,
     display: Display,
@@ -207,11 +206,11 @@ struct Display {
 /// `GET /operations`: those of the table that Azure has a path for.
 pub(crate) async fn list_operations(
     State(state): State<ApiState>,
-) -> Json<ResourceList<Operation>> {
+) -> Json<ResourceList<ManagementOperation>> {
     let azures = routes::all(&state.options).filter(|route| {
         let is_managed = matches!(
             route.access,
-            routes::Access::Role(Role::Viewer | Role::Operator | Role::Admin)
+            routes::RouteAccess::Role(Role::Viewer | Role::Operator | Role::Admin)
         );
         is_managed && (route.path.starts_with("/topics") || route.path.starts_with("/namespaces"))
     });
@@ -227,7 +226,7 @@ pub(crate) async fn list_operations(
             ("DELETE", _) => (words.join("/"), "delete".to_owned()),
             _ => (words.join("/"), "write".to_owned()),
         };
-        Operation {
+        ManagementOperation {
             name: format!("Microsoft.EventGrid/{resource}/{verb}"),
             is_data_action: false,
             display: Display {

@@ -16,7 +16,7 @@ use crate::api::lists::List;
 use crate::api::manage::people::{UserPutBody, read};
 use crate::broker::event_subscription;
 use crate::model::alert::StoredAlertChannel;
-use crate::model::audit::{Change, Target, TargetKind};
+use crate::model::audit::{AuditTarget, Change, TargetKind};
 use crate::model::destination::Destination;
 use crate::model::name::{
     AccessRuleName, AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName,
@@ -44,13 +44,13 @@ const DEFAULT_RULE: &str = "$default";
 /// Where an object stands among all: its kind's place, and its name in small letters.
 type Key = (usize, String);
 
-fn key(target: &Target) -> Key {
+fn key(target: &AuditTarget) -> Key {
     let rank = KINDS.iter().position(|kind| *kind == target.kind);
     (rank.unwrap_or(KINDS.len()), target.name.to_lowercase())
 }
 
 /// Everything that can be defined.
-type Objects = BTreeMap<Key, (Target, Definition)>;
+type Objects = BTreeMap<Key, (AuditTarget, Definition)>;
 
 /// `GET /everpost/configuration`
 pub(crate) async fn export(State(state): State<ApiState>) -> Result<Json<List<Value>>, ApiError> {
@@ -163,17 +163,15 @@ pub(crate) struct PlanRequest {
 
 /// The changes that lead to a configuration.
 #[derive(Default, Serialize, JsonSchema)]
-#[schemars(rename = "ConfigurationPlan")]
-pub(crate) struct Plan {
+pub(crate) struct ConfigurationPlan {
     /// None if there are faults.
-    steps: Vec<Step>,
+    steps: Vec<ConfigurationStep>,
     faults: Vec<PlanFault>,
 }
 
 /// One change.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ConfigurationStep")]
-struct Step {
+struct ConfigurationStep {
     action: StepAction,
     kind: TargetKind,
     name: String,
@@ -210,15 +208,19 @@ struct PlanFault {
 pub(crate) async fn plan(
     State(state): State<ApiState>,
     body: Bytes,
-) -> Result<Json<Plan>, ApiError> {
+) -> Result<Json<ConfigurationPlan>, ApiError> {
     let PlanRequest { objects, prune } = read(&body)?;
-    let pruned = if prune { Pruned::All } else { Pruned::None };
+    let pruned = if prune {
+        PrunedObjects::All
+    } else {
+        PrunedObjects::None
+    };
     Ok(Json(plan_of(&state, &objects, pruned).await?))
 }
 
 /// The objects that are deleted where the files do not name them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pruned {
+pub(crate) enum PrunedObjects {
     None,
     /// Everything but what is provisioned.
     All,
@@ -230,8 +232,8 @@ pub(crate) enum Pruned {
 pub(crate) async fn plan_of(
     state: &ApiState,
     objects: &[Value],
-    pruned: Pruned,
-) -> Result<Plan, ApiError> {
+    pruned: PrunedObjects,
+) -> Result<ConfigurationPlan, ApiError> {
     let mut planner = Planner {
         current: current(state).await?,
         channels: state.views.alert_channels().await?,
@@ -241,7 +243,7 @@ pub(crate) async fn plan_of(
         state,
         wanted: BTreeMap::new(),
         topics: BTreeMap::new(),
-        plan: Plan::default(),
+        plan: ConfigurationPlan::default(),
     };
     for (at, object) in objects.iter().enumerate() {
         planner.want(at, object);
@@ -267,11 +269,11 @@ struct Planner<'a> {
     channels: Vec<StoredAlertChannel>,
     current: Objects,
     provisioned: Arc<Provisioned>,
-    pruned: Pruned,
-    wanted: BTreeMap<Key, (usize, Target)>,
+    pruned: PrunedObjects,
+    wanted: BTreeMap<Key, (usize, AuditTarget)>,
     /// The topics of events that are wanted.
     topics: BTreeMap<String, TopicKind>,
-    plan: Plan,
+    plan: ConfigurationPlan,
 }
 
 impl Planner<'_> {
@@ -339,17 +341,17 @@ impl Planner<'_> {
         depths
     }
 
-    fn exists(&self, target: &Target) -> bool {
+    fn exists(&self, target: &AuditTarget) -> bool {
         let key = key(target);
         self.current.contains_key(&key) || self.wanted.contains_key(&key)
     }
 
     /// Adds the step that leads to an object, if there is one.
-    fn compare(&mut self, at: usize, target: &Target, object: &Value) {
-        let parents: Vec<Target> = configuration::parents(target).collect();
-        let is_there = |parent: &Target| self.exists(parent) || self.is_built_in(parent);
+    fn compare(&mut self, at: usize, target: &AuditTarget, object: &Value) {
+        let parents: Vec<AuditTarget> = configuration::parents(target).collect();
+        let is_there = |parent: &AuditTarget| self.exists(parent) || self.is_built_in(parent);
         if !parents.is_empty() && !parents.iter().any(is_there) {
-            let parents: Vec<String> = parents.iter().map(Target::to_string).collect();
+            let parents: Vec<String> = parents.iter().map(AuditTarget::to_string).collect();
             let missing = parents.join(" or ");
             let problem = format!("there is no {missing}, here or in the files");
             return self.fault(at, "name", problem);
@@ -373,7 +375,7 @@ impl Planner<'_> {
             Some(_) => StepAction::Update,
         };
         let file = self.provisioned.file_of(target);
-        if let Some(file) = file.filter(|_| self.pruned != Pruned::Provisioned) {
+        if let Some(file) = file.filter(|_| self.pruned != PrunedObjects::Provisioned) {
             let problem = format!("it is provisioned from {file}; change it there");
             return self.fault(at, "name", problem);
         }
@@ -383,11 +385,11 @@ impl Planner<'_> {
     fn step(
         &mut self,
         action: StepAction,
-        target: &Target,
+        target: &AuditTarget,
         object: Option<usize>,
         changes: Vec<Change>,
     ) {
-        self.plan.steps.push(Step {
+        self.plan.steps.push(ConfigurationStep {
             action,
             kind: target.kind,
             name: target.name.clone(),
@@ -398,14 +400,18 @@ impl Planner<'_> {
         });
     }
 
-    fn is_built_in(&self, topic: &Target) -> bool {
+    fn is_built_in(&self, topic: &AuditTarget) -> bool {
         let name = TopicName::parse(&topic.name).ok();
         let found = name.and_then(|name| self.registry.topic(&name));
         topic.kind == TargetKind::Topic && found.is_some_and(|found| found.topic.kind.is_built_in())
     }
 
     /// Reads an object by the rules of its kind, and by what it replaces.
-    fn define(&mut self, target: &Target, object: &Value) -> Result<Definition, InvalidResource> {
+    fn define(
+        &mut self,
+        target: &AuditTarget,
+        object: &Value,
+    ) -> Result<Definition, InvalidResource> {
         let empty = json!({});
         let properties = object.get("properties").unwrap_or(&empty);
         let flat = |invalid: InvalidResource| invalid.inside("properties");
@@ -506,7 +512,11 @@ impl Planner<'_> {
         checked.map_err(|fault| InvalidResource::of(&path, fault.to_string()))
     }
 
-    fn topic(&mut self, target: &Target, object: &Value) -> Result<TopicKind, InvalidResource> {
+    fn topic(
+        &mut self,
+        target: &AuditTarget,
+        object: &Value,
+    ) -> Result<TopicKind, InvalidResource> {
         let name = self.free_name(target)?;
         let kind = match name.namespace() {
             None => resource::parse_topic(object)?,
@@ -592,7 +602,7 @@ impl Planner<'_> {
     }
 
     /// The name of a topic or a queue, if nothing of another kind has it.
-    fn free_name(&self, target: &Target) -> Result<TopicName, InvalidResource> {
+    fn free_name(&self, target: &AuditTarget) -> Result<TopicName, InvalidResource> {
         let parsed = match (target.kind, target.name.split_once('/')) {
             (TargetKind::Topic, None) => TopicName::custom(&target.name),
             (TargetKind::Topic, Some((namespace, own))) => {
@@ -624,14 +634,14 @@ impl Planner<'_> {
     }
 
     /// Rejects the name of a queue, a Service Bus topic or a namespace that another one is above or below.
-    fn check_path(&self, target: &Target) -> Result<(), InvalidResource> {
+    fn check_path(&self, target: &AuditTarget) -> Result<(), InvalidResource> {
         let kinds = [
             TargetKind::Namespace,
             TargetKind::Queue,
             TargetKind::ServiceBusTopic,
         ];
         let name = target.name.to_lowercase();
-        let is_another = |other: &Target| key(other) != key(target) && self.exists(other);
+        let is_another = |other: &AuditTarget| key(other) != key(target) && self.exists(other);
         let mut prefixes = above(&name).chain([name.as_str()]);
         let above = prefixes.find_map(|name| {
             let mut named = kinds.iter().map(|kind| kind.named(name));
@@ -703,9 +713,9 @@ impl Planner<'_> {
             .flat_map(|(_, target)| configuration::parents(target))
             .map(|of| of.name.to_lowercase())
             .collect();
-        let mut gone: Vec<Target> = Vec::new();
-        let is_default = |target: &Target| target.name.to_lowercase().ends_with(DEFAULT_RULE);
-        let stays = |(key, (target, _)): &(&Key, &(Target, Definition))| {
+        let mut gone: Vec<AuditTarget> = Vec::new();
+        let is_default = |target: &AuditTarget| target.name.to_lowercase().ends_with(DEFAULT_RULE);
+        let stays = |(key, (target, _)): &(&Key, &(AuditTarget, Definition))| {
             let of = configuration::parents(target)
                 .next()
                 .map(|of| of.name.to_lowercase());
@@ -716,10 +726,10 @@ impl Planner<'_> {
                     && !of.is_some_and(|of| ruled.contains(&of)))
         };
         let held = self.held();
-        let goes = |each: &(&Key, &(Target, Definition))| match (self.pruned, each) {
-            (Pruned::None, _) => false,
-            (Pruned::All, (key, _)) => !held.contains(*key) && !stays(each),
-            (Pruned::Provisioned, (key, (target, _))) => {
+        let goes = |each: &(&Key, &(AuditTarget, Definition))| match (self.pruned, each) {
+            (PrunedObjects::None, _) => false,
+            (PrunedObjects::All, (key, _)) => !held.contains(*key) && !stays(each),
+            (PrunedObjects::Provisioned, (key, (target, _))) => {
                 self.provisioned.file_of(target).is_some() && !self.wanted.contains_key(*key)
             }
         };
@@ -735,15 +745,15 @@ impl Planner<'_> {
         }
         let keys: BTreeSet<Key> = gone.iter().map(key).collect();
         // With what it belongs to, an object goes by itself.
-        let goes_with = |target: &Target| {
+        let goes_with = |target: &AuditTarget| {
             let mut outer = configuration::above(target).into_iter();
             outer.find(|of| keys.contains(&key(of)))
         };
         let wanted = self.wanted.values();
-        let lost: Vec<(usize, Target)> = wanted
+        let lost: Vec<(usize, AuditTarget)> = wanted
             .filter_map(|(at, target)| Some((*at, goes_with(target)?)))
             .collect();
-        let gone: Vec<Target> = gone
+        let gone: Vec<AuditTarget> = gone
             .iter()
             .filter(|each| goes_with(each).is_none())
             .cloned()

@@ -12,7 +12,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::lists::{List, Page};
 use crate::api::manage::{ApiResult, created, json as read_json};
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::broker::InspectorError;
 use crate::model::audit::Caller;
 use crate::model::name::InspectorName;
@@ -84,7 +84,7 @@ pub(crate) async fn clear(
 pub(crate) async fn requests(
     State(state): State<ApiState>,
     Path(name): Path<String>,
-    Parameters(paging): Parameters<Paging>,
+    RequestParameters(paging): RequestParameters<Paging>,
 ) -> Result<Json<Page<InspectedRow>>, ApiError> {
     let name = InspectorName::parse(&name)?;
     state.broker.inspector(&name).await?;

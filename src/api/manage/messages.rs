@@ -12,7 +12,7 @@ use crate::api::lists::List;
 use crate::api::manage::messaging::{Found, MessagingPath};
 use crate::api::manage::people::read;
 use crate::api::memory::AnswerMemory;
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::base::stint::Stint;
 use crate::broker::MessageReceiver;
 use crate::model::audit::Caller;
@@ -43,8 +43,7 @@ pub(crate) struct PeekParameters {
 /// A request to receive messages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-#[schemars(rename = "ReceiveMessages")]
-pub(crate) struct ReceiveBody {
+pub(crate) struct ReceiveMessages {
     /// How many messages at most.
     #[schemars(range(min = 1, max = LOCKS_PER_REQUEST_MAX))]
     limit: usize,
@@ -52,7 +51,7 @@ pub(crate) struct ReceiveBody {
     dead_letters: bool,
 }
 
-impl Default for ReceiveBody {
+impl Default for ReceiveMessages {
     fn default() -> Self {
         Self {
             limit: 1,
@@ -66,7 +65,7 @@ pub(crate) async fn peek(
     State(state): State<ApiState>,
     Path(path): Path<MessagingPath>,
     memory: AnswerMemory,
-    Parameters(asked): Parameters<PeekParameters>,
+    RequestParameters(asked): RequestParameters<PeekParameters>,
 ) -> Result<Json<List<ShownMessage>>, ApiError> {
     let receiver = receiver(&state, &path, asked.dead_letters)?;
     let limit = asked.limit.unwrap_or(SHOWN).clamp(1, LOCKS_PER_REQUEST_MAX);
@@ -90,7 +89,7 @@ pub(crate) async fn receive(
     memory: AnswerMemory,
     body: Bytes,
 ) -> Result<Json<List<ShownMessage>>, ApiError> {
-    let ReceiveBody {
+    let ReceiveMessages {
         limit,
         dead_letters,
     } = read(&body)?;
@@ -152,12 +151,12 @@ mod tests {
     use std::pin::pin;
 
     use super::*;
-    use crate::wire::amqp::message::Properties;
+    use crate::wire::amqp::message::MessageProperties;
 
     #[tokio::test]
     async fn others_get_their_turn_while_many_messages_are_shown() {
         let body = vec![0; 16 * 1_024];
-        let message = Message::of_data(&Properties::default(), Vec::new(), body).to_bytes();
+        let message = Message::of_data(&MessageProperties::default(), Vec::new(), body).to_bytes();
         let mut making = pin!(async {
             let mut shown = Showing::default();
             for _ in 0..8 {

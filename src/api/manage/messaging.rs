@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::ApiState;
-use crate::api::arm::listing::Listing;
+use crate::api::arm::listing::ListRequest;
 use crate::api::error::ApiError;
 use crate::api::manage::{ApiResult, json};
 use crate::broker::{MessagingEntity, Put, Queue};
@@ -272,19 +272,19 @@ pub(in crate::api) async fn show(
     Ok(shown.collect())
 }
 
-async fn page(state: &ApiState, listing: &Listing, found: Vec<Found>) -> ApiResult {
+async fn page(state: &ApiState, listing: &ListRequest, found: Vec<Found>) -> ApiResult {
     let shown = show(state, &found).await?;
     let name = |shown: &Value| shown["name"].as_str().unwrap_or_default().to_owned();
     Ok(Json(listing.page(shown.into_iter(), name, Value::clone)).into_response())
 }
 
 /// `GET /queues`
-pub(crate) async fn list_queues(State(state): State<ApiState>, listing: Listing) -> ApiResult {
+pub(crate) async fn list_queues(State(state): State<ApiState>, listing: ListRequest) -> ApiResult {
     page(&state, &listing, queues(&state)).await
 }
 
 /// `GET /serviceBusTopics`
-pub(crate) async fn list_topics(State(state): State<ApiState>, listing: Listing) -> ApiResult {
+pub(crate) async fn list_topics(State(state): State<ApiState>, listing: ListRequest) -> ApiResult {
     page(&state, &listing, topics(&state)).await
 }
 
@@ -292,7 +292,7 @@ pub(crate) async fn list_topics(State(state): State<ApiState>, listing: Listing)
 pub(crate) async fn list_subscriptions(
     State(state): State<ApiState>,
     Path(topic): Path<String>,
-    listing: Listing,
+    listing: ListRequest,
 ) -> ApiResult {
     page(&state, &listing, subscriptions(&state, &topic)?).await
 }
@@ -301,7 +301,7 @@ pub(crate) async fn list_subscriptions(
 pub(crate) async fn list_rules(
     State(state): State<ApiState>,
     Path((topic, name)): Path<(String, String)>,
-    listing: Listing,
+    listing: ListRequest,
 ) -> ApiResult {
     page(&state, &listing, rules(&state, &topic, &name)?).await
 }

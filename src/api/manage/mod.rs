@@ -24,11 +24,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::ApiState;
-use crate::api::arm::listing::Listing;
+use crate::api::arm::listing::ListRequest;
 use crate::api::arm::{ArmPath, as_asked};
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::broker::{ManageError, event_subscription};
 use crate::model::audit::{Caller, SecretKind};
 use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
@@ -90,7 +90,7 @@ impl SubscriptionPath {
 }
 
 /// `GET /topics`
-pub(crate) async fn list_topics(State(state): State<ApiState>, listing: Listing) -> Response {
+pub(crate) async fn list_topics(State(state): State<ApiState>, listing: ListRequest) -> Response {
     let registry = state.broker.registry();
     // Whoever deletes all topics of a resource group does not mean the built-in ones.
     let is_shown = |entry: &&Arc<TopicEntry>| !listing.is_arm() || !entry.topic.kind.is_built_in();
@@ -156,7 +156,7 @@ pub(crate) async fn delete_topic(
     State(state): State<ApiState>,
     by: Caller,
     Path(topic): Path<TopicPath>,
-    Parameters(deletion): Parameters<DeletionOptions>,
+    RequestParameters(deletion): RequestParameters<DeletionOptions>,
 ) -> ApiResult {
     let (name, pending) = (topic.name(&state.broker.registry())?, deletion.pending()?);
     state.broker.delete_topic(&by, &name, pending).await?;
@@ -196,7 +196,7 @@ pub(crate) async fn list_subscriptions(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
     arm: Option<Extension<ArmPath>>,
-    listing: Listing,
+    listing: ListRequest,
 ) -> ApiResult {
     let entry = state.broker.topic(&topic.name(&state.broker.registry())?)?;
     let page = listing.page(
@@ -288,7 +288,7 @@ pub(crate) async fn delete_subscription(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
-    Parameters(deletion): Parameters<DeletionOptions>,
+    RequestParameters(deletion): RequestParameters<DeletionOptions>,
 ) -> ApiResult {
     let (topic, name) = path.names(&state.broker.registry())?;
     let pending = deletion.pending()?;

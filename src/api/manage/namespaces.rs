@@ -8,11 +8,11 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 use crate::api::ApiState;
-use crate::api::arm::listing::Listing;
+use crate::api::arm::listing::ListRequest;
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 use crate::api::manage::{ApiResult, DeletionOptions, json, show_topic};
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::model::audit::Caller;
 use crate::model::name::NamespaceName;
 use crate::model::namespace::NamespaceDefinition;
@@ -20,7 +20,7 @@ use crate::model::registry::NamespaceEntry;
 use crate::wire::resource;
 
 /// `GET /namespaces`
-pub(crate) async fn list(State(state): State<ApiState>, listing: Listing) -> Response {
+pub(crate) async fn list(State(state): State<ApiState>, listing: ListRequest) -> Response {
     let registry = state.broker.registry();
     Json(listing.page(
         registry.namespaces(),
@@ -76,7 +76,7 @@ pub(crate) async fn delete(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
-    Parameters(deletion): Parameters<DeletionOptions>,
+    RequestParameters(deletion): RequestParameters<DeletionOptions>,
 ) -> ApiResult {
     let (name, pending) = (NamespaceName::parse(&name)?, deletion.pending()?);
     state.broker.delete_namespace(&by, &name, pending).await?;
@@ -114,7 +114,7 @@ pub(crate) async fn regenerate_key(
 pub(crate) async fn list_topics(
     State(state): State<ApiState>,
     Path(name): Path<String>,
-    listing: Listing,
+    listing: ListRequest,
 ) -> ApiResult {
     let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
     let registry = state.broker.registry();

@@ -14,7 +14,7 @@ use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 use crate::api::lists::List;
 use crate::api::manage::{ApiResult, json};
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::base::Timestamp;
 use crate::broker::people::{
     LINK_LIFE, NAME_CHARACTERS_MAX, PASSWORD_CHARACTERS_MAX, PeopleError, UserPatch,
@@ -22,7 +22,7 @@ use crate::broker::people::{
 use crate::model::access::Secret;
 use crate::model::audit::Caller;
 use crate::model::identity::UserSource;
-use crate::store::accounts::{AccountError, Role, SessionRow, User, UserId};
+use crate::store::accounts::{AccountError, ListedSession, Role, User, UserId};
 use crate::wire::query::SessionParameters;
 use crate::wire::resource;
 
@@ -232,7 +232,7 @@ impl SessionParameters {
 /// `GET /everpost/sessions`
 pub(crate) async fn list_sessions(
     State(state): State<ApiState>,
-    Parameters(of_user): Parameters<SessionParameters>,
+    RequestParameters(of_user): RequestParameters<SessionParameters>,
 ) -> ApiResult {
     let user = of_user.id(&state).await?;
     let accounts = state.people.accounts();
@@ -246,7 +246,7 @@ pub(crate) async fn list_sessions(
 /// How many sessions have ended.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
-pub(crate) struct Ended {
+pub(crate) struct EndedSessions {
     ended: usize,
 }
 
@@ -254,11 +254,11 @@ pub(crate) struct Ended {
 pub(crate) async fn end_sessions(
     State(state): State<ApiState>,
     by: Caller,
-    Parameters(of_user): Parameters<SessionParameters>,
+    RequestParameters(of_user): RequestParameters<SessionParameters>,
 ) -> ApiResult {
     let user = of_user.id(&state).await?;
     let ended = state.people.accounts().end_sessions(user, None, by).await?;
-    Ok(Json(Ended { ended }).into_response())
+    Ok(Json(EndedSessions { ended }).into_response())
 }
 
 /// `DELETE /everpost/sessions/{id}`
@@ -341,8 +341,8 @@ pub(crate) struct ShownSession {
     browser: Option<String>,
 }
 
-impl From<&SessionRow> for ShownSession {
-    fn from(session: &SessionRow) -> Self {
+impl From<&ListedSession> for ShownSession {
+    fn from(session: &ListedSession) -> Self {
         Self {
             id: session.id.clone(),
             user: session.user_name.clone(),

@@ -46,7 +46,7 @@ pub(crate) async fn create(State(state): State<ApiState>, by: Caller, body: Byte
         days: body.days,
     };
     let token = state.people.tokens().create(&by, wish).await?;
-    let shown = NewToken {
+    let shown = NewApiToken {
         created: (&find(&state, &body.name)?).into(),
         token: token.reveal().to_owned(),
     };
@@ -89,8 +89,7 @@ pub(crate) struct ShownToken {
 
 /// A token that has just been created.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "NewApiToken")]
-pub(crate) struct NewToken {
+pub(crate) struct NewApiToken {
     #[serde(flatten)]
     created: ShownToken,
     /// It is never shown again.

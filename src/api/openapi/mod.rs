@@ -8,7 +8,7 @@ use axum::extract::State;
 use serde_json::{Map, Value, json};
 
 use crate::api::base_url::BaseUrl;
-use crate::api::routes::{Access, Area, Parameters, Route, areas};
+use crate::api::routes::{Area, Route, RouteAccess, RouteParameters, areas};
 use crate::api::{ApiOptions, ApiState, arm};
 pub(crate) use schemas::Schemas;
 
@@ -70,7 +70,7 @@ fn add(paths: &mut Map<String, Value>, area: &str, route: &Route, schemas: &mut 
         }
         place[route.method.as_str().to_ascii_lowercase()] = operation;
     };
-    if matches!(route.access, Access::Role(_))
+    if matches!(route.access, RouteAccess::Role(_))
         && let Some(long) = arm::long_path(&route.path)
     {
         let mut operation = operation.clone();
@@ -83,8 +83,8 @@ fn add(paths: &mut Map<String, Value>, area: &str, route: &Route, schemas: &mut 
 /// Returns the operation object that describes a route in the document.
 fn operation(area: &str, route: &Route, schemas: &mut Schemas) -> Value {
     let parameters = route.parameters.iter().flat_map(|each| match each {
-        Parameters::Query(parameters) => parameters(schemas),
-        Parameters::Header(parameter) => vec![parameter.clone()],
+        RouteParameters::Query(parameters) => parameters(schemas),
+        RouteParameters::Header(parameter) => vec![parameter.clone()],
     });
     let mut operation = json!({
         "operationId": route.id,
@@ -105,7 +105,7 @@ fn operation(area: &str, route: &Route, schemas: &mut Schemas) -> Value {
         operation["requestBody"] =
             json!({ "required": !route.is_body_optional, "content": content });
     }
-    if let Access::Role(role) = route.access {
+    if let RouteAccess::Role(role) = route.access {
         operation["x-everpost-role"] = role.name().into();
     }
     operation
@@ -139,7 +139,7 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Map<String, Value> {
 fn common_errors(route: &Route) -> Vec<(u16, &'static str)> {
     let has_name = route.path.contains('{');
     let has_body = !route.bodies.is_empty();
-    let is_public = route.access == Access::Public;
+    let is_public = route.access == RouteAccess::Public;
     let mut errors = Vec::new();
     if has_name || has_body || !route.parameters.is_empty() {
         errors.push((
@@ -177,10 +177,10 @@ fn common_errors(route: &Route) -> Vec<(u16, &'static str)> {
 }
 
 /// The security schemes that let somebody in.
-fn security(access: Access) -> Value {
+fn security(access: RouteAccess) -> Value {
     let schemes: &[&str] = match access {
-        Access::Public => &[],
-        Access::Key => &[
+        RouteAccess::Public => &[],
+        RouteAccess::Key => &[
             "accessKey",
             "accessKeyInQuery",
             "sharedAccessKey",
@@ -188,8 +188,8 @@ fn security(access: Access) -> Value {
             "sharedAccessSignature",
             "token",
         ],
-        Access::Queue | Access::Manage => &["serviceBusSignature", "token"],
-        Access::Role(_) => &["token"],
+        RouteAccess::Queue | RouteAccess::Manage => &["serviceBusSignature", "token"],
+        RouteAccess::Role(_) => &["token"],
     };
     schemes.iter().map(|name| json!({ *name: [] })).collect()
 }

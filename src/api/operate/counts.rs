@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::lists::List;
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::base::Timestamp;
-use crate::broker::Counts;
+use crate::broker::SubscriptionCounts;
 use crate::model::name::TopicName;
 use crate::store::views::{Bound, SLOTS_MAX, TrafficOf, TrafficQuery, TrafficSlot};
 
@@ -30,8 +30,8 @@ pub(crate) struct CountsFilter {
 /// `GET /everpost/counts`
 pub(crate) async fn list_counts(
     State(state): State<ApiState>,
-    Parameters(filter): Parameters<CountsFilter>,
-) -> Result<Json<List<Counts>>, ApiError> {
+    RequestParameters(filter): RequestParameters<CountsFilter>,
+) -> Result<Json<List<SubscriptionCounts>>, ApiError> {
     let mut rows = Vec::new();
     for account in state.broker.accounts().await? {
         let verified = if filter.verify {
@@ -39,7 +39,7 @@ pub(crate) async fn list_counts(
         } else {
             None
         };
-        rows.push(Counts::new(&account, verified));
+        rows.push(SubscriptionCounts::new(&account, verified));
     }
     Ok(Json(rows.into_iter().collect()))
 }
@@ -65,14 +65,14 @@ pub(crate) struct TrafficFilter {
 #[schemars(inline)]
 pub(crate) struct Traffic {
     step_seconds: i64,
-    value: Vec<Slot>,
+    value: Vec<SlotAnswer>,
 }
 
 /// The traffic of one slot of time.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "TrafficSlot")]
-struct Slot {
+struct SlotAnswer {
     from: Timestamp,
     published: u64,
     unmatched: u64,
@@ -124,7 +124,7 @@ impl From<Bound> for Within {
 /// `GET /everpost/traffic`
 pub(crate) async fn list_traffic(
     State(state): State<ApiState>,
-    Parameters(filter): Parameters<TrafficFilter>,
+    RequestParameters(filter): RequestParameters<TrafficFilter>,
 ) -> Result<Json<Traffic>, ApiError> {
     let of = traffic_of(&state, &filter)?;
     let step = filter.step_seconds.unwrap_or(MINUTE_S);
@@ -144,7 +144,7 @@ pub(crate) async fn list_traffic(
     let series = state.views.traffic(query).await?;
     Ok(Json(Traffic {
         step_seconds: step,
-        value: series.iter().map(Slot::from).collect(),
+        value: series.iter().map(SlotAnswer::from).collect(),
     }))
 }
 
@@ -171,7 +171,7 @@ fn traffic_of(state: &ApiState, filter: &TrafficFilter) -> Result<TrafficOf, Api
     Ok(TrafficOf::Subscription(subscription.id))
 }
 
-impl From<&TrafficSlot> for Slot {
+impl From<&TrafficSlot> for SlotAnswer {
     fn from(slot: &TrafficSlot) -> Self {
         let within = |share| slot.latency.within_ms(share).map(Within::from);
         Self {

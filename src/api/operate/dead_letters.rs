@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::api::ApiState;
 use crate::api::auth::Principal;
 use crate::api::error::ApiError;
-use crate::api::filters::{Scope, moment, one_of};
+use crate::api::filters::{RowScope, moment, one_of};
 use crate::api::lists::Page;
 use crate::api::operate::records::ShownRow;
-use crate::api::parameters::{BothParameters, Parameters};
+use crate::api::parameters::{BothParameters, RequestParameters};
 use crate::model::audit::Caller;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Outcome};
@@ -34,7 +34,7 @@ pub(crate) struct PurgeParameters {
 impl DeadLetterParameters {
     fn filter(self, state: &ApiState, principal: &Principal) -> Result<DeadLetterFilter, ApiError> {
         let (topic, subscription) = (self.topic.as_deref(), self.subscription.as_deref());
-        let scope = Scope::named(topic, subscription, state)?;
+        let scope = RowScope::named(topic, subscription, state)?;
         let outcome = self.outcome.as_deref();
         Ok(DeadLetterFilter {
             topic: scope.topic,
@@ -82,7 +82,7 @@ pub(crate) struct Count {
 pub(crate) async fn count(
     State(state): State<ApiState>,
     principal: Principal,
-    Parameters(asked): Parameters<DeadLetterParameters>,
+    RequestParameters(asked): RequestParameters<DeadLetterParameters>,
 ) -> Result<Json<Count>, ApiError> {
     let filter = asked.filter(&state, &principal)?;
     let count = state.views.count_dead_letters(filter).await?;

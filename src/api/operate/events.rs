@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::api::ApiState;
 use crate::api::auth::Principal;
 use crate::api::error::ApiError;
-use crate::api::filters::{Scope, moment, one_of};
+use crate::api::filters::{RowScope, moment, one_of};
 use crate::api::lists::Page;
 use crate::api::parameters::BothParameters;
 use crate::base::Timestamp;
@@ -68,7 +68,7 @@ impl EventParameters {
         principal: &Principal,
     ) -> Result<EventQuery, ApiError> {
         let (topic, subscription) = (self.topic.as_deref(), self.subscription.as_deref());
-        let scope = Scope::named(topic, subscription, state)?;
+        let scope = RowScope::named(topic, subscription, state)?;
         Ok(EventQuery {
             before: paging.before.map(EventKey),
             limit: paging.limit(),

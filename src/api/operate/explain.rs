@@ -19,7 +19,9 @@ use crate::model::limits::TRIAL_DEADLINE;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::SubscriptionId;
 use crate::store::views::{EventDetail, EventQuery};
-use crate::wire::explanation::{Asked, Question, ShownExplanation, parse_question};
+use crate::wire::explanation::{
+    ExplainedEvent, ExplainedQuestion, ShownExplanation, parse_question,
+};
 use crate::wire::filter_trial::{self, ShownTrial};
 use crate::wire::resource::bodies::ResourceList;
 
@@ -94,10 +96,10 @@ async fn asked_event(
 ) -> Result<AskedEvent, ApiError> {
     let now = state.broker.clock().now();
     match parse_question(entry, body, now, state.broker.entropy())? {
-        Question::Stored(key) => stored(state, entry, key)
+        ExplainedQuestion::Stored(key) => stored(state, entry, key)
             .await?
             .ok_or_else(|| no_such_event(entry, &format!("has no event with the number {key}"))),
-        Question::Published(id) => {
+        ExplainedQuestion::Published(id) => {
             let problem = format!("has no event with the id {id:?} among the newest");
             let query = EventQuery {
                 filter: EventFilter {
@@ -115,7 +117,7 @@ async fn asked_event(
             };
             found.ok_or_else(|| no_such_event(entry, &problem))
         }
-        Question::Pasted(event) => Ok(AskedEvent {
+        ExplainedQuestion::Pasted(event) => Ok(AskedEvent {
             event: *event,
             key: None,
             at: now,
@@ -162,7 +164,7 @@ impl AskedEvent {
     }
 
     fn show(&self, entry: &TopicEntry, explanation: &Explanation) -> ShownExplanation {
-        let asked = Asked {
+        let asked = ExplainedEvent {
             event: &self.event,
             key: self.key,
         };

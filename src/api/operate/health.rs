@@ -18,7 +18,7 @@ pub(crate) async fn healthz() -> &'static str {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Readiness {
     ready: bool,
-    /// The reasons why it cannot take events; else empty.
+    /// The problems that keep it from taking events; else empty.
     reasons: Vec<String>,
 }
 

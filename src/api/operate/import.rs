@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::api::publish::mark_of;
 use crate::model::audit::Caller;
 use crate::model::name::{SubscriptionName, TopicName};
@@ -30,7 +30,7 @@ pub(crate) struct Imported {
 pub(crate) async fn import(
     State(state): State<ApiState>,
     by: Caller,
-    Parameters(target): Parameters<ImportParameters>,
+    RequestParameters(target): RequestParameters<ImportParameters>,
     blob: Bytes,
 ) -> Result<Json<Imported>, ApiError> {
     let topic = TopicName::parse(&target.topic)?;

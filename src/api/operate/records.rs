@@ -81,8 +81,8 @@ pub(crate) struct EventBody {
     envelope: StoredEventBody,
     deliveries: Vec<ShownDelivery>,
     /// The resubmission that made it; null for what a publisher sent.
-    made_by: Option<Resubmission>,
-    resubmissions: Vec<Resubmission>,
+    made_by: Option<ResubmissionRecord>,
+    resubmissions: Vec<ResubmissionRecord>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -144,8 +144,8 @@ pub(crate) struct ShownDelivery {
     expires_at: Option<Timestamp>,
     delivery_attempts: Vec<Attempt>,
     /// The resubmission that made it; null for what a publisher sent.
-    made_by: Option<Resubmission>,
-    resubmissions: Vec<Resubmission>,
+    made_by: Option<ResubmissionRecord>,
+    resubmissions: Vec<ResubmissionRecord>,
 }
 
 /// The state that holds back a delivery that would be due otherwise.
@@ -181,7 +181,7 @@ struct Attempt {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Resubmission {
+struct ResubmissionRecord {
     delivery_id: i64,
     event_key: i64,
     as_delivery_id: Option<i64>,
@@ -206,7 +206,7 @@ fn event_body(state: &ApiState, event: &EventDetail) -> EventBody {
     EventBody {
         envelope: envelope(event),
         deliveries: deliveries.collect(),
-        made_by: event.lineage.made_by.as_ref().map(Resubmission::from),
+        made_by: event.lineage.made_by.as_ref().map(ResubmissionRecord::from),
         resubmissions: resubmissions(&event.lineage.resubmissions),
     }
 }
@@ -215,11 +215,11 @@ fn envelope(detail: &EventDetail) -> StoredEventBody {
     StoredEventBody::new(&detail.stored, &detail.topic, detail.matched)
 }
 
-fn resubmissions(rows: &[LineageRow]) -> Vec<Resubmission> {
-    rows.iter().map(Resubmission::from).collect()
+fn resubmissions(rows: &[LineageRow]) -> Vec<ResubmissionRecord> {
+    rows.iter().map(ResubmissionRecord::from).collect()
 }
 
-impl From<&LineageRow> for Resubmission {
+impl From<&LineageRow> for ResubmissionRecord {
     fn from(row: &LineageRow) -> Self {
         Self {
             delivery_id: row.delivery.0,
@@ -278,7 +278,7 @@ impl From<&DeliveryDetail> for ShownDelivery {
             held: None,
             expires_at: None,
             delivery_attempts: detail.attempts.iter().map(Attempt::from).collect(),
-            made_by: detail.made_by.as_ref().map(Resubmission::from),
+            made_by: detail.made_by.as_ref().map(ResubmissionRecord::from),
             resubmissions: resubmissions(&detail.resubmissions),
         }
     }

@@ -12,7 +12,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::lists::Page;
 use crate::api::manage::json as parse;
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::model::audit::Caller;
 use crate::model::replay::{ReplayCommand, ReplayJob, ReplayJobId};
 use crate::wire::query::Paging;
@@ -21,7 +21,7 @@ use crate::wire::resource::{self, ReplayContext, ReplayFates, ReplayRequest, Sho
 /// `GET /everpost/replays`
 pub(crate) async fn list(
     State(state): State<ApiState>,
-    Parameters(paging): Parameters<Paging>,
+    RequestParameters(paging): RequestParameters<Paging>,
 ) -> Result<Json<Page<ShownReplay>>, ApiError> {
     let before = paging.before.map(ReplayJobId);
     let page = state.views.replay_jobs(before, paging.limit()).await?;

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::lists::List;
-use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
+use crate::broker::{DeadLetterResubmission, EventEdit, ResubmitError, Resubmitted};
 use crate::model::audit::Caller;
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
 use crate::model::replay::ReplayTarget;
 use crate::wire::error_body::ErrorDetail;
 use crate::wire::json::AtMost;
-use crate::wire::resource::bodies::Target;
+use crate::wire::resource::bodies::ReplayTargetDocument;
 use crate::wire::resource::{self, ReplayContext};
 
 /// How one dead letter is resubmitted. Event and data are taken byte for byte.
@@ -26,7 +26,7 @@ use crate::wire::resource::{self, ReplayContext};
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub(crate) struct OneBody {
-    #[schemars(with = "Option<Target>")]
+    #[schemars(with = "Option<ReplayTargetDocument>")]
     target: Option<Value>,
     /// An event in its place, in the topic's input schema; of a message of Service Bus the body, as JSON.
     #[schemars(with = "Option<Value>")]
@@ -58,7 +58,7 @@ impl OneBody {
 pub(crate) struct SelectionBody {
     #[schemars(with = "Vec<i64>", length(max = REPLAY_BATCH_MAX))]
     delivery_ids: AtMost<i64, REPLAY_BATCH_MAX>,
-    #[schemars(with = "Option<Target>")]
+    #[schemars(with = "Option<ReplayTargetDocument>")]
     target: Option<Value>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) async fn one(
     } else {
         parse(&body)?
     };
-    let request = ResubmitRequest {
+    let request = DeadLetterResubmission {
         deliveries: vec![DeliveryId(id)],
         target: target(&state, body.target.as_ref())?,
         edit: body.edit()?,
@@ -133,7 +133,7 @@ pub(crate) async fn selection(
             ids.len()
         )));
     }
-    let request = ResubmitRequest {
+    let request = DeadLetterResubmission {
         deliveries: ids.into_iter().map(DeliveryId).collect(),
         target,
         edit: None,

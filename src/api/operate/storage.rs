@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::parameters::Parameters;
+use crate::api::parameters::RequestParameters;
 use crate::base::Timestamp;
 use crate::broker::StorageReport;
 use crate::model::limits::RETENTION_HOURS_MAX;
@@ -73,7 +73,7 @@ struct Preview {
 /// `GET /everpost/storage`: deletes nothing.
 pub(crate) async fn show(
     State(state): State<ApiState>,
-    Parameters(ages): Parameters<StorageParameters>,
+    RequestParameters(ages): RequestParameters<StorageParameters>,
 ) -> Result<Json<Storage>, ApiError> {
     let in_force = state.broker.options().retention;
     let delivered = age("hours", ages.hours)?;

@@ -17,7 +17,7 @@ const PUBLISH: &str = ":publish";
 
 /// A topic, as far as the path of a publish request tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Address {
+pub(crate) enum PublishAddress {
     /// A custom topic by its name.
     Topic(String),
     /// A custom topic that the host or the key tells.
@@ -29,7 +29,7 @@ pub(crate) enum Address {
     },
 }
 
-impl Address {
+impl PublishAddress {
     /// `None` for a request that publishes nothing.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         (request.method() == Method::POST)
@@ -77,11 +77,11 @@ impl Address {
 /// Brings the path of a question for the methods to the form of its route.
 pub(in crate::api) fn enter(request: &mut Request) {
     if request.method() == Method::OPTIONS {
-        match Address::parse(request.uri().path()) {
-            Some(Address::Topic(_) | Address::Host) => {
+        match PublishAddress::parse(request.uri().path()) {
+            Some(PublishAddress::Topic(_) | PublishAddress::Host) => {
                 *request.uri_mut() = Uri::from_static(EVENTS);
             }
-            Some(Address::NamespaceTopic { .. }) | None => {}
+            Some(PublishAddress::NamespaceTopic { .. }) | None => {}
         }
     }
 }
@@ -110,11 +110,11 @@ mod tests {
     use super::*;
 
     fn check(path: &str, expected: &str) {
-        let told = match Address::parse(path) {
+        let told = match PublishAddress::parse(path) {
             None => "none".to_owned(),
-            Some(Address::Host) => "host".to_owned(),
-            Some(Address::Topic(topic)) => format!("topic {topic}"),
-            Some(Address::NamespaceTopic { namespace, topic }) => {
+            Some(PublishAddress::Host) => "host".to_owned(),
+            Some(PublishAddress::Topic(topic)) => format!("topic {topic}"),
+            Some(PublishAddress::NamespaceTopic { namespace, topic }) => {
                 format!("topic {topic} in {}", namespace.unwrap_or_default())
             }
         };
@@ -146,8 +146,8 @@ mod tests {
             "/namespaces/shop/topics/orders:publish",
             "topic orders in shop",
         );
-        for path in Address::paths() {
-            assert!(Address::parse(path).is_some(), "{path}");
+        for path in PublishAddress::paths() {
+            assert!(PublishAddress::parse(path).is_some(), "{path}");
         }
     }
 

@@ -15,16 +15,16 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde_json::json;
 
-pub(crate) use address::Address;
+pub(crate) use address::PublishAddress;
 pub(super) use address::enter;
 
 use crate::api::ApiState;
 use crate::api::auth::{
-    Credential, NoTopic, Place, SoughtTopic, TopicRequest, address_of, authorize_for_topic,
-    note_shown, query_value,
+    Credential, NoTopic, RequestedPlace, SoughtTopic, TopicRequest, address_of,
+    authorize_for_topic, note_shown, query_value,
 };
 use crate::api::error::{ApiError, REQUEST_ID};
-use crate::api::intake::{Publisher, Reservation};
+use crate::api::intake::{BodySender, Reservation};
 use crate::base::Timestamp;
 use crate::broker::{PublishError, PublishSpan};
 use crate::model::event::{Event, EventKey};
@@ -49,17 +49,17 @@ const EXCESS_READ_MAX: usize = 8 * 1_024 * 1_024;
 /// Answers a publish request to that address.
 pub(super) async fn publish(
     state: &ApiState,
-    address: Address,
+    address: PublishAddress,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let topic = told(state, find_topic(state, &address, &request)?, &request)?;
     let id = [(REQUEST_ID, state.broker.entropy().uuid().to_string())];
     match address {
-        Address::Topic(_) | Address::Host => {
+        PublishAddress::Topic(_) | PublishAddress::Host => {
             take_in(state, &topic, request, &[API_VERSION]).await?;
             Ok((StatusCode::OK, id).into_response())
         }
-        Address::NamespaceTopic { .. } => {
+        PublishAddress::NamespaceTopic { .. } => {
             take_in(state, &topic, request, &namespace::API_VERSIONS).await?;
             Ok((StatusCode::OK, id, Json(json!({}))).into_response())
         }
@@ -68,7 +68,7 @@ pub(super) async fn publish(
 
 fn find_topic(
     state: &ApiState,
-    address: &Address,
+    address: &PublishAddress,
     request: &Request<Body>,
 ) -> Result<SoughtTopic, ApiError> {
     let registry = state.broker.registry();
@@ -78,21 +78,21 @@ fn find_topic(
         choose(host, &credential, state.broker.clock().now())
     };
     match address {
-        Address::Topic(topic) => {
+        PublishAddress::Topic(topic) => {
             let name = TopicName::parse(topic).ok();
             let known = name
                 .and_then(|name| registry.topic(&name).cloned())
                 .filter(|topic| topic.namespace.is_none());
             Ok(known.ok_or_else(|| no_such_topic(topic)))
         }
-        Address::Host => {
+        PublishAddress::Host => {
             by_request(&|host, credential, now| choose_topic(&registry, host, credential, now))
         }
-        Address::NamespaceTopic {
+        PublishAddress::NamespaceTopic {
             namespace: Some(namespace),
             topic,
         } => Ok(namespace::topic_of(&registry, namespace, topic)),
-        Address::NamespaceTopic {
+        PublishAddress::NamespaceTopic {
             namespace: None,
             topic,
         } => by_request(&|host, credential, now| {
@@ -146,7 +146,7 @@ async fn accept(
     authorize(state, topic, &request)?;
     let bytes_max = state.options.publish_bytes_max;
     let (parts, body) = request.into_parts();
-    let publisher = Publisher::of(topic.topic.id, &parts);
+    let publisher = BodySender::of(topic.topic.id, &parts);
     let bytes = bytes_needed(&parts.headers, bytes_max);
     let mut reserved = match reserve(state, publisher, bytes, now).await {
         Ok(reserved) => reserved,
@@ -196,7 +196,7 @@ async fn accept(
 /// Memory for the beginning of a body, before it is read.
 async fn reserve(
     state: &ApiState,
-    publisher: Publisher,
+    publisher: BodySender,
     bytes: usize,
     now: Timestamp,
 ) -> Result<Reservation, ApiError> {
@@ -224,7 +224,7 @@ pub(crate) fn authorize<B>(
         // There is no key to be asked for.
         return Err(PublishError::BuiltIn(topic.topic.name.clone()).into());
     }
-    check_key(state, Place::Topic(topic), request)?;
+    check_key(state, RequestedPlace::Topic(topic), request)?;
     check_address(topic, request)
 }
 
@@ -236,13 +236,17 @@ pub(crate) fn told<B>(
 ) -> Result<Arc<TopicEntry>, ApiError> {
     sought.or_else(|missing| {
         let namespace = missing.namespace.as_deref();
-        let place = namespace.map_or(Place::Nothing, Place::Namespace);
+        let place = namespace.map_or(RequestedPlace::Nothing, RequestedPlace::Namespace);
         check_key(state, place, request)?;
         Err(*missing.error)
     })
 }
 
-fn check_key<B>(state: &ApiState, place: Place<'_>, request: &Request<B>) -> Result<(), ApiError> {
+fn check_key<B>(
+    state: &ApiState,
+    place: RequestedPlace<'_>,
+    request: &Request<B>,
+) -> Result<(), ApiError> {
     let (headers, uri) = (request.headers(), request.uri());
     let options = state.broker.options();
     let shown = TopicRequest {

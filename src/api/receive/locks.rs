@@ -20,7 +20,7 @@ use crate::api::memory::AnswerMemory;
 use crate::base::Timestamp;
 use crate::base::stint::Stint;
 use crate::broker::{MessageReceiver, ReceiveRequest};
-use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::audit::{AuditAction, AuditTarget, Caller};
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::lease::{
     BadToken, Disposition, LockChange, LockError, LockOf, LockToken, SubQueue,
@@ -37,7 +37,7 @@ use crate::wire::{self, Payload};
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ReceiveRequest")]
-pub(crate) struct ReceiveBody {
+pub(crate) struct ReceiveRequestBody {
     topic: String,
     subscription: String,
     #[schemars(range(min = 1, max = LOCKS_PER_REQUEST_MAX), extend("default" = 1))]
@@ -56,7 +56,7 @@ pub(crate) async fn receive(
     memory: AnswerMemory,
     body: Bytes,
 ) -> Result<Json<List<ShownLocked>>, ApiError> {
-    let asked: ReceiveBody = parse(&body)?;
+    let asked: ReceiveRequestBody = parse(&body)?;
     let topic = TopicName::parse(&asked.topic)?;
     let name = SubscriptionName::parse(&asked.subscription)?;
     let found = state.broker.subscription(&topic, &name)?;
@@ -198,7 +198,7 @@ pub(crate) async fn settle(
     };
     let audit = (verb == "complete").then(|| {
         let completed = AuditAction::CompleteDeadLetters { dead_letters: 0 };
-        caller.did(completed, Target::appliance())
+        caller.did(completed, AuditTarget::appliance())
     });
     let known: Vec<LockToken> = tokens.iter().filter_map(|token| token.ok()).collect();
     let changes = known.iter().map(|token| LockChange {
@@ -210,26 +210,26 @@ pub(crate) async fn settle(
     let ended = state.broker.settle_locks(changes.collect(), audit).await?;
     let mut answer = SettledTokens::default();
     for (text, token) in asked.lock_tokens.0.into_iter().zip(tokens) {
-        let outcome = token.map_err(Fault::from).and_then(|token| {
+        let outcome = token.map_err(LockFault::from).and_then(|token| {
             let place = known.iter().position(|each| *each == token);
             let ended = place.map_or(Err(LockError::LockLost), |place| ended[place]);
-            ended.map_err(Fault::from)
+            ended.map_err(LockFault::from)
         });
         match outcome {
             Ok(_) => answer.succeeded(text),
-            Err(Fault { code, message }) => answer.failed(text, code, message, false),
+            Err(LockFault { code, message }) => answer.failed(text, code, message, false),
         }
     }
     Ok(Json(answer))
 }
 
 /// Why one lock was rejected (rule N5 for the codes).
-struct Fault {
+struct LockFault {
     code: &'static str,
     message: String,
 }
 
-impl From<BadToken> for Fault {
+impl From<BadToken> for LockFault {
     fn from(error: BadToken) -> Self {
         Self {
             code: "BadToken",
@@ -238,7 +238,7 @@ impl From<BadToken> for Fault {
     }
 }
 
-impl From<LockError> for Fault {
+impl From<LockError> for LockFault {
     fn from(rejection: LockError) -> Self {
         let code = match rejection {
             LockError::LockLost => "TokenLost",

@@ -24,7 +24,7 @@ use crate::model::audit::Actor;
 use crate::model::lease::{BadToken, LockToken, ReceiverAction, SubQueue};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::model::name::SubscriptionName;
-use crate::wire::pull::{self, Address, Failure, Received, ReceivedBody};
+use crate::wire::pull::{self, LockedEvent, PullAddress, ReceivedBody, TokenFailure};
 
 /// The version whose answers tell failures of single tokens without an object of their own.
 const FLAT_ERRORS: &str = "2023-06-01-preview";
@@ -35,7 +35,7 @@ pub(crate) async fn intercept(
     request: Request,
     next: Next,
 ) -> Response {
-    match Address::parse(request.uri().path()) {
+    match PullAddress::parse(request.uri().path()) {
         Some(address) if request.method() == Method::POST => {
             let answer = Box::pin(answer(&state, &address, request)).await;
             Box::pin(render_error(&state, answer.into_response())).await
@@ -46,7 +46,7 @@ pub(crate) async fn intercept(
 
 async fn answer(
     state: &ApiState,
-    address: &Address,
+    address: &PullAddress,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     check_version(request.uri(), &API_VERSIONS)?;
@@ -70,7 +70,7 @@ async fn answer(
 
 fn find_topic(
     state: &ApiState,
-    address: &Address,
+    address: &PullAddress,
     request: &Request<Body>,
 ) -> Result<SoughtTopic, ApiError> {
     let (registry, topic) = (state.broker.registry(), &address.topic);
@@ -108,7 +108,7 @@ async fn receive(
     let mut body = ReceivedBody::default();
     let mut stint = Stint::default();
     for each in &locked {
-        let received = Received {
+        let received = LockedEvent {
             token: each.token,
             delivery_count: each.delivery.attempts + 1,
             event: &each.event,
@@ -140,8 +140,11 @@ async fn settle(
     let applied = receiver.apply_action(known, action).await?;
     let mut applied = applied.into_iter();
     let outcomes = tokens.into_iter().map(|token| match token {
-        Err(BadToken) => Err(Failure::Bad),
-        Ok(_) => applied.next().unwrap_or(Ok(())).map_err(Failure::Rejected),
+        Err(BadToken) => Err(TokenFailure::Bad),
+        Ok(_) => applied
+            .next()
+            .unwrap_or(Ok(()))
+            .map_err(TokenFailure::Rejected),
     });
     let settled: Vec<_> = texts.iter().cloned().zip(outcomes).collect();
     let has_flat_errors = version.as_deref() == Some(FLAT_ERRORS);

@@ -7,7 +7,7 @@ use crate::api::operate::health::{self, EmulatorHealth, Readiness};
 use crate::api::receive::validate;
 use crate::api::routes::administration::ATOM;
 use crate::api::routes::bodies::{AtomDocument, HandshakeCode};
-use crate::api::routes::route::{ADMIN, Access, Area, OPERATOR, Route, VIEWER, get, post};
+use crate::api::routes::route::{ADMIN, Area, OPERATOR, Route, RouteAccess, VIEWER, get, post};
 use crate::api::{ApiOptions, error, front_page, openapi};
 use crate::model::backup::BackupStatus;
 
@@ -23,7 +23,7 @@ pub(crate) fn area(options: &ApiOptions) -> Area {
 
 fn routes(options: &ApiOptions) -> Vec<Route> {
     let metrics = if options.metrics_public {
-        Access::Public
+        RouteAccess::Public
     } else {
         VIEWER
     };
@@ -45,7 +45,7 @@ fn routes(options: &ApiOptions) -> Vec<Route> {
             .rejects(503, "It cannot be stored right now.")
     };
     vec![
-        get("/", Access::Public, front_page)
+        get("/", RouteAccess::Public, front_page)
             .otherwise(error::no_such_path)
             .doc("getFrontPage", "Redirect to the admin pages")
             .says(
@@ -55,20 +55,20 @@ fn routes(options: &ApiOptions) -> Vec<Route> {
             .answers_as::<AtomDocument>(200, "A feed for clients of Service Bus.", ATOM)
             .answers_nothing(303, "The admin pages are at `Location`.")
             .with_headers(&[("Location", "The path of the admin pages.")]),
-        get("/healthz", Access::Public, health::healthz).doc("getHealth", "Check liveness")
+        get("/healthz", RouteAccess::Public, health::healthz).doc("getHealth", "Check liveness")
             .says("For supervisors that restart a process that does not respond.")
             .answers_as::<String>(200, "It does.", PLAIN),
-        get("/readyz", Access::Public, health::readyz).doc("getReadiness", "Check readiness")
+        get("/readyz", RouteAccess::Public, health::readyz).doc("getReadiness", "Check readiness")
             .says("For load balancers: tries to write, and gives the reasons if it cannot.")
             .answers::<Readiness>(200, "Events are accepted.")
             .answers::<Readiness>(503, "Events are not accepted, for these reasons."),
-        get("/health", Access::Public, health::emulator_health)
+        get("/health", RouteAccess::Public, health::emulator_health)
             .doc("getEmulatorHealth", "Check readiness as with Microsoft's emulator")
             .says("For programs that wait for the emulator of Service Bus.")
             .answers::<EmulatorHealth>(200, "Messages and events are accepted.")
             .answers::<EmulatorHealth>(503, "They are not accepted, for the reasons in `message`."),
-        validated(get("/validate", Access::Public, validate::confirm), "confirmValidation"),
-        validated(post("/validate", Access::Public, validate::confirm), "confirmValidationByPost"),
+        validated(get("/validate", RouteAccess::Public, validate::confirm), "confirmValidation"),
+        validated(post("/validate", RouteAccess::Public, validate::confirm), "confirmValidationByPost"),
         get("/metrics", metrics, health::metrics).doc("getMetrics", "Scrape metrics")
             .says(
                 "For Prometheus. With the setting `metrics.public` they are open to everybody; else \

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::api::lists::List;
-use crate::api::manage::configuration::{self, Plan, PlanRequest};
+use crate::api::manage::configuration::{self, ConfigurationPlan, PlanRequest};
 use crate::api::routes::route::{ADMIN, Area, get, post};
 use crate::model::limits::CONFIGURATION_BYTES_MAX;
 
@@ -26,7 +26,7 @@ pub(crate) fn area() -> Area {
                 )
                 .bytes_max(CONFIGURATION_BYTES_MAX)
                 .takes::<PlanRequest>(json!({ "objects": [example], "prune": false }))
-                .answers::<Plan>(200, "The changes, or the faults."),
+                .answers::<ConfigurationPlan>(200, "The changes, or the faults."),
         ],
     }
 }

@@ -10,7 +10,7 @@ use crate::api::operate::records::{self, EventBody};
 use crate::api::operate::rejections::{self, RejectionDetail, ShownRejection};
 use crate::api::operate::storage::{self, Storage};
 use crate::api::routes::route::{Area, OPERATOR, Route, VIEWER, get, post};
-use crate::broker::Counts;
+use crate::broker::SubscriptionCounts;
 use crate::model::limits::{REJECTED_BYTES_KEPT_MAX, REJECTION_LIFE, REJECTIONS_MAX};
 use crate::wire::query::{EventParameters, Paging, RejectionParameters, StorageParameters};
 
@@ -64,7 +64,7 @@ fn routes() -> Vec<Route> {
         get("/everpost/counts", VIEWER, counts::list_counts).doc("listCounts", "Count deliveries")
             .says("How the deliveries of each event subscription stand.")
             .query::<CountsFilter>()
-            .answers::<List<Counts>>(200, "The counts."),
+            .answers::<List<SubscriptionCounts>>(200, "The counts."),
         get("/everpost/traffic", VIEWER, counts::list_traffic).doc("listTraffic", "Get traffic over time")
             .says("A series of slots of equal length, up to now.")
             .query::<TrafficFilter>()

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::api::arm::listing::ListParameters;
 use crate::api::lists::List;
-use crate::api::manage::messages::{self, PeekParameters, ReceiveBody};
+use crate::api::manage::messages::{self, PeekParameters, ReceiveMessages};
 use crate::api::manage::messaging;
 use crate::api::routes::route::{ADMIN, Area, OPERATOR, Route, VIEWER, delete, get, post, put};
 use crate::wire::resource::bodies::{QueueRequest, ResourceList, ShownQueue};
@@ -24,7 +24,7 @@ pub(super) fn receive(of: &str, id: &'static str) -> Route {
     post(format!("{of}/receive"), OPERATOR, messages::receive)
         .doc(id, "Take messages, or dead letters, for good")
         .says("What can be received now, oldest first. Nobody receives it again.")
-        .takes::<ReceiveBody>(json!({ "limit": 10 }))
+        .takes::<ReceiveMessages>(json!({ "limit": 10 }))
         .answers::<List<ShownMessage>>(200, "The messages; none if there are none.")
 }
 

@@ -30,7 +30,7 @@ mod settings;
 mod subscriptions;
 mod topics;
 
-pub(crate) use route::{Access, Area, Parameters, Route};
+pub(crate) use route::{Area, Route, RouteAccess, RouteParameters};
 
 use crate::api::ApiOptions;
 
@@ -73,9 +73,9 @@ mod tests {
 
     use super::*;
     use crate::api::AzureScope;
-    use crate::api::publish::Address;
+    use crate::api::publish::PublishAddress;
     use crate::model::limits::PUBLISH_BYTES_MAX;
-    use crate::wire::service_bus::atom::Place;
+    use crate::wire::service_bus::atom::AtomPath;
     use crate::wire::{pull, service_bus};
 
     #[test]
@@ -93,8 +93,8 @@ mod tests {
         let pulled = pull::paths().map(|path| format!("POST {path}"));
         let queued = service_bus::address::served();
         let queued = queued.map(|(method, path)| format!("{method} {path}"));
-        let published = Address::paths().map(|path| format!("POST {path}"));
-        let administered = Place::served();
+        let published = PublishAddress::paths().map(|path| format!("POST {path}"));
+        let administered = AtomPath::served();
         let administered = administered.map(|(method, at)| format!("{method} /{}", at.path()));
         let known = pulled.chain(queued).chain(published).chain(administered);
         assert_eq!(told, known.collect());

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::api::lists::{List, Page};
 use crate::api::manage::people::{
-    self, Ended, NewUserBody, ShownSession, ShownUser, UserPatchBody, UserPutBody,
+    self, EndedSessions, NewUserBody, ShownSession, ShownUser, UserPatchBody, UserPutBody,
 };
-use crate::api::manage::tokens::{self, NewToken, NewTokenBody, ShownToken};
+use crate::api::manage::tokens::{self, NewApiToken, NewTokenBody, ShownToken};
 use crate::api::operate::audit;
 use crate::api::operate::diagnostics;
 use crate::api::routes::route::{
@@ -110,7 +110,7 @@ fn sessions() -> [Route; 3] {
             .doc("endSessions", "End sessions")
             .says("Those of one user, or all.")
             .query::<SessionParameters>()
-            .answers::<Ended>(200, "How many have ended.")
+            .answers::<EndedSessions>(200, "How many have ended.")
             .rejects(404, "There is no such user."),
         delete("/everpost/sessions/{id}", ADMIN, people::end_session)
             .doc("endSession", "End a session")
@@ -130,7 +130,7 @@ fn tokens() -> [Route; 4] {
             .doc("createToken", "Create an API token")
             .says("The token is shown in this response only.")
             .takes::<NewTokenBody>(json!({ "name": "deploy", "role": "admin", "days": 90 }))
-            .answers::<NewToken>(201, "The token.")
+            .answers::<NewApiToken>(201, "The token.")
             .rejects(
                 409,
                 "The name is taken, or there are as many tokens as there may be.",

@@ -8,7 +8,7 @@ use crate::api::publish;
 use crate::api::routes::bodies::{
     CloudEvent, NamespaceVersion, Nothing, Published, PublishedInNamespace, TopicVersion,
 };
-use crate::api::routes::route::{Access, Area, Route, before_others, options};
+use crate::api::routes::route::{Area, Route, RouteAccess, before_others, options};
 use crate::model::limits::{NAMESPACE_PUBLISH_EVENTS_MAX, PUBLISH_EVENTS_MAX, REQUEST_ID_WINDOW};
 
 /// The content type of one CloudEvent.
@@ -60,7 +60,7 @@ fn routes(bytes_max: usize) -> Vec<Route> {
         } else {
             "Publish events to the topic of a host or key"
         };
-        let publishes = before_others(Method::POST, path, Access::Key)
+        let publishes = before_others(Method::POST, path, RouteAccess::Key)
             .doc(id, summary)
             .rejects(404, "There is no such topic.");
         [to_topic(publishes, which, bytes_max), answers]
@@ -99,7 +99,7 @@ fn to_topic(route: Route, which: &str, bytes_max: usize) -> Route {
 }
 
 fn in_namespace(path: &str, id: &str, which: &str, bytes_max: usize) -> Route {
-    let route = before_others(Method::POST, path, Access::Key);
+    let route = before_others(Method::POST, path, RouteAccess::Key);
     let summary = "Publish events to a topic of a namespace";
     publishing(route.doc(id, summary).query::<NamespaceVersion>())
         .says(format!(

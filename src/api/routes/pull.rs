@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::api::lists::List;
 use crate::api::routes::bodies::{NamespaceVersion, ReceivedEvent, Receiving, Releasing};
-use crate::api::routes::route::{Access, Area, Route, before_others};
+use crate::api::routes::route::{Area, Route, RouteAccess, before_others};
 use crate::model::limits::RENEWAL_WINDOW;
 use crate::wire::pull::{SettledTokens, TokensBody};
 
@@ -39,7 +39,7 @@ fn routes() -> Vec<Route> {
 fn of_topic(topic: &str, word: &str, which: &str) -> Vec<Route> {
     let asked = |verb: &str, id: &str, summary| {
         let path = format!("{topic}/eventsubscriptions/{{name}}:{verb}");
-        before_others(Method::POST, path, Access::Key)
+        before_others(Method::POST, path, RouteAccess::Key)
             .doc(format!("{id}{word}"), summary)
             .query::<NamespaceVersion>()
     };

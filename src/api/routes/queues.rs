@@ -4,10 +4,10 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::api::lists::List;
-use crate::api::receive::locks::{self, LocksBody, ReceiveBody, ShownLocked};
+use crate::api::receive::locks::{self, LocksBody, ReceiveRequestBody, ShownLocked};
 use crate::api::routes::bodies::{CloudEvent, QueueWait};
 use crate::api::routes::publish::CLOUD_EVENT;
-use crate::api::routes::route::{Access, Area, OPERATOR, Route, before_others, post};
+use crate::api::routes::route::{Area, OPERATOR, Route, RouteAccess, before_others, post};
 use crate::model::limits::{LOCK_DURATION, LOCKS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX};
 use crate::wire::pull::SettledTokens;
 
@@ -41,7 +41,7 @@ fn routes() -> Vec<Route> {
 }
 
 fn sending() -> Route {
-    before_others(Method::POST, "/{queue}/messages", Access::Queue)
+    before_others(Method::POST, "/{queue}/messages", RouteAccess::Queue)
         .bytes_max(MESSAGE_BYTES_MAX as usize)
         .doc("sendMessage", "Send a message")
         .says(
@@ -69,7 +69,7 @@ fn of_queue((place, what, word): (&str, &str, &str)) -> [Route; 5] {
         _ => "message",
     };
     let taking = |method, verb: &str, summary: String| {
-        before_others(method, format!("{queue}/head"), Access::Queue)
+        before_others(method, format!("{queue}/head"), RouteAccess::Queue)
             .doc(format!("{verb}{what}{word}"), summary)
             .query::<QueueWait>()
             .answers_nothing(204, "There was nothing to take.")
@@ -79,7 +79,7 @@ fn of_queue((place, what, word): (&str, &str, &str)) -> [Route; 5] {
         before_others(
             method,
             format!("{queue}/{{numberOrId}}/{{lockToken}}"),
-            Access::Queue,
+            RouteAccess::Queue,
         )
         .doc(format!("{verb}{what}{of}{word}"), summary)
         .says(says)
@@ -156,7 +156,7 @@ fn of_everpost() -> [Route; 2] {
             "At most {LOCKS_PER_REQUEST_MAX} at once; does not wait. What was deferred comes only to those \
              who ask for it by its numbers."
         ))
-        .takes::<ReceiveBody>(
+        .takes::<ReceiveRequestBody>(
             json!({ "topic": "orders", "subscription": "billing", "count": 10 }),
         )
         .answers::<List<ShownLocked>>(200, "The dead letters; none if there are none.")

@@ -31,7 +31,7 @@ pub(crate) type SchemaOf = fn(&mut Schemas) -> Value;
 
 /// Who is let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum RouteAccess {
     /// Everybody.
     Public,
     /// Whoever has a key or a signature for the topic, and operators. The handler knows the topic.
@@ -44,15 +44,15 @@ pub(crate) enum Access {
     Role(Role),
 }
 
-pub(crate) const VIEWER: Access = Access::Role(Role::Viewer);
-pub(crate) const OPERATOR: Access = Access::Role(Role::Operator);
-pub(crate) const ADMIN: Access = Access::Role(Role::Admin);
+pub(crate) const VIEWER: RouteAccess = RouteAccess::Role(Role::Viewer);
+pub(crate) const OPERATOR: RouteAccess = RouteAccess::Role(Role::Operator);
+pub(crate) const ADMIN: RouteAccess = RouteAccess::Role(Role::Admin);
 
 /// One method of one path.
 pub(crate) struct Route {
     pub(crate) method: Method,
     pub(crate) path: String,
-    pub(crate) access: Access,
+    pub(crate) access: RouteAccess,
     /// Bytes of a body; `None` where the handler limits them.
     bytes_max: Option<usize>,
     /// `None` for routes that are found before the others.
@@ -60,14 +60,14 @@ pub(crate) struct Route {
     pub(crate) id: String,
     pub(crate) summary: String,
     pub(crate) description: String,
-    pub(crate) parameters: Vec<Parameters>,
+    pub(crate) parameters: Vec<RouteParameters>,
     pub(crate) bodies: Vec<Body>,
     pub(crate) is_body_optional: bool,
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) answers: Vec<RouteAnswer>,
 }
 
 /// Parameters of a query, or of headers.
-pub(crate) enum Parameters {
+pub(crate) enum RouteParameters {
     Query(fn(&mut Schemas) -> Vec<Value>),
     Header(Value),
 }
@@ -79,7 +79,7 @@ pub(crate) struct Body {
     pub(crate) example: Value,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct RouteAnswer {
     pub(crate) status: u16,
     pub(crate) description: String,
     /// Content types; none without a body.
@@ -90,7 +90,7 @@ pub(crate) struct Answer {
 
 pub(crate) fn get<T: 'static>(
     path: impl Into<String>,
-    access: Access,
+    access: RouteAccess,
     handler: impl Handler<T, ApiState>,
 ) -> Route {
     served(Method::GET, path, access, handler)
@@ -98,7 +98,7 @@ pub(crate) fn get<T: 'static>(
 
 pub(crate) fn put<T: 'static>(
     path: impl Into<String>,
-    access: Access,
+    access: RouteAccess,
     handler: impl Handler<T, ApiState>,
 ) -> Route {
     served(Method::PUT, path, access, handler)
@@ -106,7 +106,7 @@ pub(crate) fn put<T: 'static>(
 
 pub(crate) fn patch<T: 'static>(
     path: impl Into<String>,
-    access: Access,
+    access: RouteAccess,
     handler: impl Handler<T, ApiState>,
 ) -> Route {
     served(Method::PATCH, path, access, handler)
@@ -114,7 +114,7 @@ pub(crate) fn patch<T: 'static>(
 
 pub(crate) fn post<T: 'static>(
     path: impl Into<String>,
-    access: Access,
+    access: RouteAccess,
     handler: impl Handler<T, ApiState>,
 ) -> Route {
     served(Method::POST, path, access, handler)
@@ -122,7 +122,7 @@ pub(crate) fn post<T: 'static>(
 
 pub(crate) fn delete<T: 'static>(
     path: impl Into<String>,
-    access: Access,
+    access: RouteAccess,
     handler: impl Handler<T, ApiState>,
 ) -> Route {
     served(Method::DELETE, path, access, handler)
@@ -132,13 +132,13 @@ pub(crate) fn options<T: 'static>(
     path: impl Into<String>,
     handler: impl Handler<T, ApiState>,
 ) -> Route {
-    served(Method::OPTIONS, path, Access::Public, handler)
+    served(Method::OPTIONS, path, RouteAccess::Public, handler)
 }
 
 fn served<T: 'static>(
     method: Method,
     path: impl Into<String>,
-    access: Access,
+    access: RouteAccess,
     handler: impl Handler<T, ApiState>,
 ) -> Route {
     let filter = MethodFilter::try_from(method.clone()).expect("a method of HTTP's own");
@@ -149,15 +149,15 @@ fn served<T: 'static>(
 }
 
 /// A route that is found before the others: it comes in any letter case, or oftener than all others.
-pub(crate) fn before_others(method: Method, path: impl Into<String>, access: Access) -> Route {
+pub(crate) fn before_others(method: Method, path: impl Into<String>, access: RouteAccess) -> Route {
     Route {
         method,
         path: path.into(),
         access,
         bytes_max: match access {
-            Access::Public => Some(0),
-            Access::Key | Access::Queue | Access::Manage => None,
-            Access::Role(_) => Some(MANAGEMENT_BYTES_MAX),
+            RouteAccess::Public => Some(0),
+            RouteAccess::Key | RouteAccess::Queue | RouteAccess::Manage => None,
+            RouteAccess::Role(_) => Some(MANAGEMENT_BYTES_MAX),
         },
         handler: None,
         id: String::new(),
@@ -206,13 +206,13 @@ impl Route {
     /// Adds parameters in the query, which `T` reads.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
         self.parameters
-            .push(Parameters::Query(Schemas::parameters::<T>));
+            .push(RouteParameters::Query(Schemas::parameters::<T>));
         self
     }
 
     /// Adds a header that may be left out.
     pub(crate) fn header(mut self, name: &str, kind: &str, description: impl Into<String>) -> Self {
-        self.parameters.push(Parameters::Header(json!({
+        self.parameters.push(RouteParameters::Header(json!({
             "in": "header",
             "name": name,
             "description": description.into(),
@@ -297,7 +297,7 @@ impl Route {
             .find(|answer| answer.status == status)
         {
             Some(answer) => answer.content.extend(content),
-            None => self.answers.push(Answer {
+            None => self.answers.push(RouteAnswer {
                 status,
                 description: description.into(),
                 content: content.into_iter().collect(),
@@ -324,10 +324,12 @@ impl Route {
     /// Returns the content type and the schema of its errors, which clients of Service Bus read in XML.
     pub(crate) fn error(&self) -> (&'static str, SchemaOf) {
         match self.access {
-            Access::Queue | Access::Manage => {
+            RouteAccess::Queue | RouteAccess::Manage => {
                 ("application/xml", Schemas::answer::<ServiceBusError>)
             }
-            Access::Public | Access::Key | Access::Role(_) => (JSON, Schemas::answer::<ErrorBody>),
+            RouteAccess::Public | RouteAccess::Key | RouteAccess::Role(_) => {
+                (JSON, Schemas::answer::<ErrorBody>)
+            }
         }
     }
 
@@ -351,16 +353,18 @@ impl Route {
         let takes_parameters = self
             .parameters
             .iter()
-            .any(|each| matches!(each, Parameters::Query(_)));
-        if matches!(self.access, Access::Role(_)) && !takes_parameters {
+            .any(|each| matches!(each, RouteParameters::Query(_)));
+        if matches!(self.access, RouteAccess::Role(_)) && !takes_parameters {
             handler = handler.route_layer(from_fn(parameters::reject_all));
         }
         let handler = match self.access {
-            Access::Role(role) => handler.route_layer(from_fn_with_state(
+            RouteAccess::Role(role) => handler.route_layer(from_fn_with_state(
                 (state.clone(), role),
                 auth::require_role,
             )),
-            Access::Public | Access::Key | Access::Queue | Access::Manage => handler,
+            RouteAccess::Public | RouteAccess::Key | RouteAccess::Queue | RouteAccess::Manage => {
+                handler
+            }
         };
         router.route(&self.path, handler)
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::api::arm::listing::ListParameters;
 use crate::api::manage::azure::{self, OperationStatus};
 use crate::api::routes::route::{
-    ADMIN, Access, Area, OPERATOR, Route, VIEWER, get, patch, post, put,
+    ADMIN, Area, OPERATOR, Route, RouteAccess, VIEWER, get, patch, post, put,
 };
 use crate::api::routes::topics::{UPDATES, deletion};
 use crate::api::{ApiState, manage};
@@ -14,8 +14,8 @@ use crate::model::limits::{HANDSHAKE_PUT_WAIT, SIGNING_SECRETS_MAX, SUBSCRIPTION
 use crate::wire::resource::Rotation;
 use crate::wire::resource::bodies::{
     DeliveryAttributes, EventSubscriptionRequest, FullUrl, NamespaceEventSubscriptionRequest,
-    Properties, ResourceList, RotatedSigningSecret, ShownNamespaceSubscription, ShownSubscription,
-    SigningSecrets,
+    ResourceList, RotatedSigningSecret, ShownNamespaceSubscription, ShownSubscription,
+    SigningSecrets, SubscriptionProperties,
 };
 
 pub(crate) fn area() -> Area {
@@ -41,7 +41,7 @@ fn of_topics() -> Vec<Route> {
         .takes::<EventSubscriptionRequest>(example())
         .answers::<ShownSubscription>(201, PUT),
         patch
-            .updates::<Properties>(
+            .updates::<SubscriptionProperties>(
                 json!({ "labels": ["billing"], "retryPolicy": { "maxDeliveryAttempts": 10 } }),
             )
             .answers::<ShownSubscription>(201, SHOWN),
@@ -161,7 +161,7 @@ fn put_says(handshake: &str) -> String {
 fn command<T: 'static>(
     one: &str,
     verb: &str,
-    access: Access,
+    access: RouteAccess,
     handler: impl Handler<T, ApiState>,
 ) -> Route {
     post(format!("{one}/{verb}"), access, handler)

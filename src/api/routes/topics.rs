@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::api::ApiState;
 use crate::api::arm::listing::ListParameters;
-use crate::api::manage::azure::{self, EventType, Operation, TopicType};
+use crate::api::manage::azure::{self, EventType, ManagementOperation, TopicType};
 use crate::api::manage::{self, DeletionOptions};
 use crate::api::routes::route::{ADMIN, Area, Route, VIEWER, delete, get, patch, post, put};
 use crate::wire::resource::bodies::{
@@ -63,7 +63,7 @@ pub(crate) fn area() -> Area {
             get("/operations", VIEWER, azure::list_operations)
                 .doc("listOperations", "List the operations")
                 .says("Those of the management API that Azure has too.")
-                .answers::<ResourceList<Operation>>(200, "The operations."),
+                .answers::<ResourceList<ManagementOperation>>(200, "The operations."),
             deletion(path, manage::delete_topic)
                 .doc("deleteTopic", "Delete a topic")
                 .says("With its event subscriptions. Nothing happens if it is not there."),

@@ -12,7 +12,7 @@ use serde_json::Value;
 use url::form_urlencoded;
 
 use super::error_response::ErrorResponse;
-use super::{Denied, authority_of, authorize};
+use super::{RequestDenied, authority_of, authorize};
 use crate::api::ApiState;
 use crate::api::auth::query_value;
 use crate::api::authority::{AccessDenied, Authority, Demand};
@@ -30,9 +30,9 @@ use crate::model::rule::Rule;
 use crate::model::shared_access::{AccessRuleDefinition, Right};
 use crate::model::subscription::EventSubscription;
 use crate::wire::resource;
-use crate::wire::service_bus::atom::{self, AtomVersion, Place, Source};
+use crate::wire::service_bus::atom::{self, AtomPath, AtomSource, AtomVersion};
 use crate::wire::service_bus::description::{
-    Kind, Subject, Times, access_rules, first_rule, newer_element, path_in_xml, read,
+    DescribedKind, Subject, Times, access_rules, first_rule, newer_element, path_in_xml, read,
 };
 use crate::wire::service_bus::entity::EntityAddress;
 use crate::wire::service_bus::xml::Element;
@@ -66,11 +66,11 @@ pub(in crate::api) async fn intercept(
     if is_connection_test(&request) {
         return public_feed(&state, &request);
     }
-    let place = Place::parse(request.uri().path());
+    let place = AtomPath::parse(request.uri().path());
     let missing = missing_entity(&state, request.method(), place.as_ref());
     let demand = Demand {
         right: missing.is_none().then_some(Right::Manage),
-        topic_or_queue: place.as_ref().and_then(Place::topic_or_queue),
+        topic_or_queue: place.as_ref().and_then(AtomPath::topic_or_queue),
         path: request.uri().path(),
     };
     let by = authorize(&state, &request, demand);
@@ -89,12 +89,12 @@ pub(in crate::api) async fn intercept(
 fn missing_entity<'a>(
     state: &ApiState,
     method: &Method,
-    place: Option<&'a Place>,
+    place: Option<&'a AtomPath>,
 ) -> Option<&'a str> {
-    let Some(Place::Entity(path)) = place.filter(|_| *method == Method::GET) else {
+    let Some(AtomPath::Entity(path)) = place.filter(|_| *method == Method::GET) else {
         return None;
     };
-    let address = place.and_then(Place::address);
+    let address = place.and_then(AtomPath::address);
     let entity = address.and_then(|address| state.broker.resolve(&address).ok());
     let found = entity.and_then(Found::of);
     let is_there = matches!(found, Some(Found::Queue(_) | Found::Topic(_)));
@@ -123,7 +123,7 @@ pub(super) fn is_administration(request: &Request) -> bool {
         .and_then(|value| value.to_str().ok());
     version(request.uri()).is_some()
         || signed.is_some_and(|value| value.starts_with("SharedAccessSignature "))
-        || Place::parse(request.uri().path()).is_some_and(|place| place.is_reserved())
+        || AtomPath::parse(request.uri().path()).is_some_and(|place| place.is_reserved())
 }
 
 /// The version of this API that is asked for, if there is one.
@@ -149,7 +149,7 @@ fn public_feed(state: &ApiState, request: &Request) -> Response {
 }
 
 /// Begins with what Azure says where a right is missing, which programs look for.
-fn unauthorized(method: &Method, place: Option<&Place>, denied: Denied) -> ErrorResponse {
+fn unauthorized(method: &Method, place: Option<&AtomPath>, denied: RequestDenied) -> ErrorResponse {
     if !denied.is_of_rights() {
         return numbered(denied);
     }
@@ -162,15 +162,16 @@ fn unauthorized(method: &Method, place: Option<&Place>, denied: Denied) -> Error
 }
 
 /// Returns what Azure says to a client without the right to read, to write or to delete what is at a place.
-fn lacking(method: &Method, place: Option<&Place>) -> String {
+fn lacking(method: &Method, place: Option<&AtomPath>) -> String {
     let (is_list, noun) = match place {
-        Some(Place::Namespace | Place::Queues | Place::Topics | Place::Entity(_)) | None => {
+        Some(AtomPath::Namespace | AtomPath::Queues | AtomPath::Topics | AtomPath::Entity(_))
+        | None => {
             return lacking_of_entities(method).to_owned();
         }
-        Some(Place::Subscriptions(_)) => (true, "Subscription"),
-        Some(Place::Subscription(..)) => (false, "Subscription"),
-        Some(Place::Rules(..)) => (true, "Rule"),
-        Some(Place::Rule(..)) => (false, "Rule"),
+        Some(AtomPath::Subscriptions(_)) => (true, "Subscription"),
+        Some(AtomPath::Subscription(..)) => (false, "Subscription"),
+        Some(AtomPath::Rules(..)) => (true, "Rule"),
+        Some(AtomPath::Rule(..)) => (false, "Rule"),
     };
     let operation = match *method {
         Method::GET if is_list => format!("Enumerate{noun}s"),
@@ -191,10 +192,10 @@ fn lacking_of_entities(method: &Method) -> &'static str {
 }
 
 /// Says why a request is denied, behind the number that Azure has for it.
-fn numbered(denied: Denied) -> ErrorResponse {
+fn numbered(denied: RequestDenied) -> ErrorResponse {
     let is_of_signature = matches!(
         denied,
-        Denied::Access(
+        RequestDenied::Access(
             AccessDenied::Token(_) | AccessDenied::Resource(_) | AccessDenied::WrongKey(_)
         )
     );
@@ -219,10 +220,10 @@ async fn answer(
     let request = http::Request::from_parts(parts, ());
     let (method, uri) = (request.method(), request.uri());
     check_sub_queue(uri)?;
-    let place = Place::parse(uri.path()).ok_or_else(|| no_place(method, uri))?;
+    let place = AtomPath::parse(uri.path()).ok_or_else(|| no_place(method, uri))?;
     let is_update = request.headers().contains_key(header::IF_MATCH);
     let base = BaseUrl::of(state, request.headers(), uri, request.extensions());
-    let call = Call {
+    let call = AdministrationCall {
         state,
         base,
         authority,
@@ -278,31 +279,31 @@ fn no_place(method: &Method, uri: &Uri) -> ErrorResponse {
         .numbered(40_400)
 }
 
-struct Call<'a> {
+struct AdministrationCall<'a> {
     state: &'a ApiState,
     base: BaseUrl,
     authority: Authority,
     by: Caller,
-    place: Place,
+    place: AtomPath,
     /// Without its body.
     request: &'a http::Request<()>,
 }
 
-impl Call<'_> {
+impl AdministrationCall<'_> {
     async fn get(&self, uri: &Uri) -> Result<Response, ErrorResponse> {
         let all = match &self.place {
-            Place::Namespace => return Ok(self.namespace()),
-            Place::Queues => Ok(queues(self.state)),
-            Place::Topics => Ok(topics(self.state)),
-            Place::Subscriptions(topic) => subscriptions(self.state, topic),
-            Place::Rules(topic, name) => rules(self.state, topic, name),
-            Place::Entity(_) | Place::Subscription(..) | Place::Rule(..) => {
+            AtomPath::Namespace => return Ok(self.namespace()),
+            AtomPath::Queues => Ok(queues(self.state)),
+            AtomPath::Topics => Ok(topics(self.state)),
+            AtomPath::Subscriptions(topic) => subscriptions(self.state, topic),
+            AtomPath::Rules(topic, name) => rules(self.state, topic, name),
+            AtomPath::Entity(_) | AtomPath::Subscription(..) | AtomPath::Rule(..) => {
                 let found = self.find()?;
                 return self.entry(StatusCode::OK, found).await;
             }
         };
         let mut all = all.map_err(ErrorResponse::of_administration)?;
-        let page = Page::of(uri)?;
+        let page = EntryRange::of(uri)?;
         let more = (page.range.end < all.len()).then(|| page.query(page.range.end));
         let found: Vec<Found> = all
             .drain(page.range.start.min(all.len())..page.range.end.min(all.len()))
@@ -403,7 +404,7 @@ impl Call<'_> {
                 .and_then(|text| text.strip_prefix("SharedAccessSignature "));
             let missing = || {
                 let detail = format!("To forward to /{path}, the request needs the header {name}.");
-                Denied::Other(ErrorResponse::unauthorized(detail))
+                RequestDenied::Other(ErrorResponse::unauthorized(detail))
             };
             let checked = token.ok_or_else(missing).and_then(|token| {
                 let authority = authority_of(self.state, self.request, token)?;
@@ -500,18 +501,18 @@ impl Call<'_> {
         let entity = address.and_then(|address| broker.resolve(&address).ok());
         let named = entity.and_then(Found::of);
         let found = match &self.place {
-            Place::Entity(_) => {
+            AtomPath::Entity(_) => {
                 named.filter(|found| matches!(found, Found::Queue(_) | Found::Topic(_)))
             }
-            Place::Subscription(..) => {
+            AtomPath::Subscription(..) => {
                 named.filter(|found| matches!(found, Found::Subscription(_)))
             }
-            Place::Rule(_, _, name) => named.and_then(|of| self.find_rule(of, name)),
-            Place::Namespace
-            | Place::Queues
-            | Place::Topics
-            | Place::Subscriptions(_)
-            | Place::Rules(..) => None,
+            AtomPath::Rule(_, _, name) => named.and_then(|of| self.find_rule(of, name)),
+            AtomPath::Namespace
+            | AtomPath::Queues
+            | AtomPath::Topics
+            | AtomPath::Subscriptions(_)
+            | AtomPath::Rules(..) => None,
         };
         found.ok_or_else(|| not_there(&self.place.path()))
     }
@@ -526,18 +527,18 @@ impl Call<'_> {
     }
 
     /// Returns the entity that a description of that kind describes at this place.
-    fn entity(&self, kind: Kind) -> Result<Entity, ApiError> {
+    fn entity(&self, kind: DescribedKind) -> Result<Entity, ApiError> {
         let named = match (&self.place, kind) {
-            (Place::Entity(name), Kind::Queue) => {
+            (AtomPath::Entity(name), DescribedKind::Queue) => {
                 TopicName::of_service_bus(name).map(Entity::Queue)
             }
-            (Place::Entity(name), Kind::Topic) => {
+            (AtomPath::Entity(name), DescribedKind::Topic) => {
                 TopicName::of_service_bus(name).map(Entity::Topic)
             }
-            (Place::Subscription(topic, name), Kind::Subscription) => {
+            (AtomPath::Subscription(topic, name), DescribedKind::Subscription) => {
                 subscription(topic, name).map(|(topic, name)| Entity::Subscription(topic, name))
             }
-            (Place::Rule(topic, name, rule), Kind::Rule) => {
+            (AtomPath::Rule(topic, name, rule), DescribedKind::Rule) => {
                 let of = subscription(topic, name);
                 of.and_then(|(topic, name)| Ok(Entity::Rule(topic, name, RuleName::parse(rule)?)))
             }
@@ -572,8 +573,8 @@ impl Call<'_> {
         shown.map_err(ErrorResponse::of_administration)
     }
 
-    fn source(&self) -> Source<'_> {
-        Source {
+    fn source(&self) -> AtomSource<'_> {
+        AtomSource {
             url: self.base.as_ref(),
             host: self.base.host(),
             asked: self.request.uri(),
@@ -596,12 +597,12 @@ fn in_xml(mut error: ApiError) -> ErrorResponse {
     ErrorResponse::of_administration(error)
 }
 
-fn kind_of(found: &Found) -> Kind {
+fn kind_of(found: &Found) -> DescribedKind {
     match found {
-        Found::Queue(_) => Kind::Queue,
-        Found::Topic(_) => Kind::Topic,
-        Found::Subscription(_) => Kind::Subscription,
-        Found::Rule(..) => Kind::Rule,
+        Found::Queue(_) => DescribedKind::Queue,
+        Found::Topic(_) => DescribedKind::Topic,
+        Found::Subscription(_) => DescribedKind::Subscription,
+        Found::Rule(..) => DescribedKind::Rule,
     }
 }
 
@@ -620,12 +621,12 @@ fn entity_of(found: &Found) -> Entity {
 }
 
 /// Which entries of a list are asked for.
-struct Page {
+struct EntryRange {
     range: Range<usize>,
     version: Option<String>,
 }
 
-impl Page {
+impl EntryRange {
     fn of(uri: &Uri) -> Result<Self, ErrorResponse> {
         let number = |name: &str| match query_value(uri, name) {
             None => Ok(None),

@@ -17,12 +17,12 @@ use crate::model::audit::Caller;
 use crate::model::shared_access::Right;
 
 /// Why somebody may not do what a request asks for.
-enum Denied {
+enum RequestDenied {
     Access(AccessDenied),
     Other(ErrorResponse),
 }
 
-impl Denied {
+impl RequestDenied {
     /// Returns whether who asks is known, and may do other things.
     fn is_of_rights(&self) -> bool {
         match self {
@@ -32,23 +32,23 @@ impl Denied {
     }
 }
 
-impl From<AccessDenied> for Denied {
+impl From<AccessDenied> for RequestDenied {
     fn from(denied: AccessDenied) -> Self {
         Self::Access(denied)
     }
 }
 
-impl From<ApiError> for Denied {
+impl From<ApiError> for RequestDenied {
     fn from(error: ApiError) -> Self {
         Self::Other(error.into())
     }
 }
 
-impl From<Denied> for ErrorResponse {
-    fn from(denied: Denied) -> Self {
+impl From<RequestDenied> for ErrorResponse {
+    fn from(denied: RequestDenied) -> Self {
         match denied {
-            Denied::Access(denied) => denied.into(),
-            Denied::Other(error_response) => error_response,
+            RequestDenied::Access(denied) => denied.into(),
+            RequestDenied::Other(error_response) => error_response,
         }
     }
 }
@@ -58,7 +58,7 @@ fn authorize<B>(
     state: &ApiState,
     request: &Request<B>,
     demand: Demand<'_>,
-) -> Result<(Authority, Caller), Denied> {
+) -> Result<(Authority, Caller), RequestDenied> {
     let address = address_of(request.extensions());
     let at = state.broker.clock().now();
     let authority = match Credential::of(request.headers(), request.uri()) {
@@ -68,7 +68,7 @@ fn authorize<B>(
         }
         Credential::Token { token, .. } => authority_of(state, request, token.reveal())?,
         Credential::Key { .. } | Credential::None => {
-            return Err(Denied::Other(ErrorResponse::unauthorized(
+            return Err(RequestDenied::Other(ErrorResponse::unauthorized(
                 "The request needs the header Authorization with a SharedAccessSignature, or with \
                  Bearer and the management token.",
             )));

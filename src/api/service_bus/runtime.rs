@@ -33,7 +33,7 @@ use crate::model::shared_access::Right;
 use crate::store::Locked;
 use crate::wire;
 use crate::wire::amqp::message::Message as Encoded;
-use crate::wire::service_bus::address::{Address, Claim, Operation};
+use crate::wire::service_bus::address::{Claim, EntityPath, QueueOperation};
 use crate::wire::service_bus::http::{self, BadMessage};
 use crate::wire::service_bus::message::of_event;
 
@@ -43,7 +43,7 @@ pub(in crate::api) async fn intercept(
     request: Request,
     next: Next,
 ) -> Response {
-    let address = match Address::parse(request.uri().path()) {
+    let address = match EntityPath::parse(request.uri().path()) {
         None => return next.run(request).await,
         Some(Err(error)) => return ErrorResponse::not_found(format!("{error}.")).into_response(),
         Some(Ok(address)) => address,
@@ -59,12 +59,12 @@ pub(in crate::api) async fn intercept(
 
 async fn answer(
     state: &ApiState,
-    address: &Address,
-    operation: Option<Operation>,
+    address: &EntityPath,
+    operation: Option<QueueOperation>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let right = match operation {
-        Some(Operation::Send) => Right::Send,
+        Some(QueueOperation::Send) => Right::Send,
         _ => Right::Listen,
     };
     let (parts, body) = request.into_parts();
@@ -102,15 +102,19 @@ async fn answer(
         })
     };
     match operation {
-        Operation::Send => {
+        QueueOperation::Send => {
             let memory = AnswerMemory::of(request.extensions());
             Box::pin(send(entity.sender()?, request.headers(), body, memory)).await
         }
-        Operation::PeekLock => handler(entity)?.peek_lock(wait(uri)?).await,
-        Operation::ReceiveAndDelete => handler(entity)?.receive_and_delete(wait(uri)?).await,
-        Operation::Unlock(claim) => handler(entity)?.settle(&claim, Disposition::Abandon).await,
-        Operation::Complete(claim) => handler(entity)?.settle(&claim, Disposition::Complete).await,
-        Operation::RenewLock(claim) => {
+        QueueOperation::PeekLock => handler(entity)?.peek_lock(wait(uri)?).await,
+        QueueOperation::ReceiveAndDelete => handler(entity)?.receive_and_delete(wait(uri)?).await,
+        QueueOperation::Unlock(claim) => {
+            handler(entity)?.settle(&claim, Disposition::Abandon).await
+        }
+        QueueOperation::Complete(claim) => {
+            handler(entity)?.settle(&claim, Disposition::Complete).await
+        }
+        QueueOperation::RenewLock(claim) => {
             let handler = handler(entity)?;
             let renewal = handler.receiver.renewal();
             handler.settle(&claim, renewal).await
@@ -177,7 +181,7 @@ fn wait(uri: &Uri) -> Result<Duration, ErrorResponse> {
 struct ReceiverHandler<'a> {
     base: BaseUrl,
     caller: Caller,
-    address: &'a Address,
+    address: &'a EntityPath,
     /// Checks again that the client may receive.
     check: &'a (dyn Fn() -> Result<(), ErrorResponse> + Sync),
     memory: AnswerMemory,

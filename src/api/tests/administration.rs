@@ -11,7 +11,7 @@ use super::{Door, TOKEN};
 use crate::model::access::Secret;
 use crate::model::queue::ServiceBusTier;
 use crate::model::shared_access::ROOT_RULE;
-use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::amqp::message::{Message, MessageProperties};
 use crate::wire::service_bus::entity::EntityAddress;
 use crate::wire::service_bus::sas::sign;
 use crate::wire::service_bus::xml::Element;
@@ -757,7 +757,7 @@ async fn transfers_are_counted_and_those_that_could_not_go_on_received() {
     let [found, onward] =
         ["jobs", "done"].map(|name| broker.resolve(&entity(name)).expect("a queue"));
     let sender = found.sender_to(&onward).expect("a sender");
-    let message = Message::of(&Properties::default(), Vec::new(), "x".into());
+    let message = Message::of(&MessageProperties::default(), Vec::new(), "x".into());
     sender.send(vec![message]).await.expect("sent");
     let counts = async || {
         let shown = door.administer(Method::GET, "/jobs", "").await;

@@ -432,7 +432,7 @@ fn every_route_that_changes_something_is_audited_or_says_why_not() {
     let all = routes::all(&options);
     let changing = all.filter(|route| !route.method.is_safe());
     // What receivers of dead letters do.
-    let changing = changing.filter(|route| route.access != routes::Access::Queue);
+    let changing = changing.filter(|route| route.access != routes::RouteAccess::Queue);
     let routes: BTreeSet<String> = changing
         .map(|route| format!("{} {}", route.method, route.path))
         // What receivers of namespace topics do.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::app::bench::Plan;
+use crate::app::bench::BenchPlan;
 use crate::app::bench::instance::Usage;
-use crate::app::bench::records::{Arrivals, Published, Records};
+use crate::app::bench::records::{PublisherRecords, ReceiverRecords, Records};
 
 /// The result of a run. Times are in the unit that the name ends with; `per_second` counts events.
 #[derive(Clone, Debug, Serialize)]
@@ -38,7 +38,7 @@ pub struct PublishedFigures {
     pub first_rejection: Option<String>,
     pub seconds: f64,
     pub per_second: f64,
-    pub latency_ms: Percentiles,
+    pub latency_ms: LatencyPercentiles,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -54,11 +54,11 @@ pub struct DeliveredFigures {
     pub seconds: f64,
     pub per_second: f64,
     /// From publishing to delivery.
-    pub latency_ms: Percentiles,
+    pub latency_ms: LatencyPercentiles,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Percentiles {
+pub struct LatencyPercentiles {
     pub p50: f64,
     pub p90: f64,
     pub p99: f64,
@@ -68,7 +68,7 @@ pub struct Percentiles {
 
 impl Figures {
     pub fn of(
-        plan: &Plan,
+        plan: &BenchPlan,
         records: &Records,
         usage: Option<Usage>,
         flush: Option<Duration>,
@@ -91,7 +91,7 @@ impl Figures {
     }
 }
 
-fn published(published: Published) -> PublishedFigures {
+fn published(published: PublisherRecords) -> PublishedFigures {
     let seconds = published.last_us as f64 / 1e6;
     PublishedFigures {
         accepted: published.accepted,
@@ -99,14 +99,14 @@ fn published(published: Published) -> PublishedFigures {
         first_rejection: published.first_rejection,
         seconds,
         per_second: published.accepted as f64 / seconds,
-        latency_ms: Percentiles::of(&published.latency_us),
+        latency_ms: LatencyPercentiles::of(&published.latency_us),
     }
 }
 
 fn delivered(
-    plan: &Plan,
-    published: &Published,
-    arrivals: &Arrivals,
+    plan: &BenchPlan,
+    published: &PublisherRecords,
+    arrivals: &ReceiverRecords,
     lost: u64,
 ) -> DeliveredFigures {
     let seconds = arrivals.last_us as f64 / 1e6;
@@ -122,11 +122,11 @@ fn delivered(
         } else {
             0.0
         },
-        latency_ms: Percentiles::of(&arrivals.latency_us),
+        latency_ms: LatencyPercentiles::of(&arrivals.latency_us),
     }
 }
 
-impl Percentiles {
+impl LatencyPercentiles {
     fn of(latency_us: &Histogram<u64>) -> Self {
         let at = |quantile| latency_us.value_at_quantile(quantile) as f64 / 1_000.0;
         Self {

@@ -20,4 +20,4 @@ pub mod publisher;
 pub mod receiver;
 pub mod records;
 
-pub use self::plan::{EVENTS_MAX, Plan};
+pub use self::plan::{BenchPlan, EVENTS_MAX};

@@ -9,7 +9,7 @@ pub const EVENTS_MAX: u64 = 10_000_000;
 
 /// The load, and the behaviour of the receiver. Counts are at least 1 but for `fan_out`.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct BenchPlan {
     /// Events to publish, at most [`EVENTS_MAX`].
     pub events: u64,
     /// Publishing ends after this time, however many events are left.
@@ -33,7 +33,7 @@ pub struct Plan {
     pub has_request_ids: bool,
 }
 
-impl Plan {
+impl BenchPlan {
     /// Returns whether the first delivery attempt of this event fails.
     pub fn fails(&self, number: u64) -> bool {
         spread(number, FAILING_STEP) < self.failing_percent
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn shares_are_met_in_every_hundred_events() {
-        let plan = Plan {
+        let plan = BenchPlan {
             events: 1_000,
             duration: None,
             connections: 1,

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::app::bench::figures::Percentiles;
+use crate::app::bench::figures::LatencyPercentiles;
 use crate::app::bench::records::{Records, SLICE};
 
 const SIZE: (u32, u32) = (900, 620);
@@ -28,7 +28,7 @@ pub fn write(
     file: &Path,
     title: &str,
     records: &Records,
-    percentiles: [Percentiles; 2],
+    percentiles: [LatencyPercentiles; 2],
 ) -> anyhow::Result<()> {
     let draw = || -> Result<(), Box<dyn std::error::Error + '_>> {
         let picture = SVGBackend::new(file, SIZE).into_drawing_area();
@@ -86,9 +86,9 @@ fn rates(area: &Area<'_>, records: &Records) -> Result<(), Box<dyn std::error::E
 
 fn latencies(
     area: &Area<'_>,
-    [published, delivered]: [Percentiles; 2],
+    [published, delivered]: [LatencyPercentiles; 2],
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let points = |percentiles: &Percentiles| {
+    let points = |percentiles: &LatencyPercentiles| {
         let places = percentiles.named().into_iter().enumerate();
         places
             .map(|(at, (_, ms))| (at as f64, ms.max(0.01)))

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::app::bench::Plan;
+use crate::app::bench::BenchPlan;
 use crate::app::bench::records::{Records, micros};
 
 /// How long an answer may take before its events count as rejected.
@@ -29,7 +29,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id")
 
 /// Where to publish.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct PublishTarget {
     /// `host:port`.
     pub authority: String,
     pub path: String,
@@ -38,7 +38,7 @@ pub struct Target {
 }
 
 /// Publishes what the plan says. Ends when all has been published or the time is over.
-pub async fn publish(plan: &Plan, target: &Target, records: &Arc<Records>) {
+pub async fn publish(plan: &BenchPlan, target: &PublishTarget, records: &Arc<Records>) {
     let next = Arc::new(AtomicU64::new(0));
     let mut connections = JoinSet::new();
     for _ in 0..plan.connections {
@@ -56,8 +56,8 @@ pub async fn publish(plan: &Plan, target: &Target, records: &Arc<Records>) {
 }
 
 struct Publisher {
-    plan: Plan,
-    target: Target,
+    plan: BenchPlan,
+    target: PublishTarget,
     records: Arc<Records>,
     padding: String,
     /// The first event of the next request, over all connections.

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::api::Memory;
-use crate::app::bench::Plan;
+use crate::app::bench::BenchPlan;
 use crate::app::bench::records::Records;
 use crate::app::forwarded::TrustedProxies;
 use crate::app::listen::{self, ConnectionLimits};
@@ -30,14 +30,14 @@ const BODY_MAX: usize = 64 * 1_024 * 1_024;
 const CONNECTIONS_MAX: usize = 4_096;
 
 /// Listens until it is dropped.
-pub struct Receiver {
+pub struct BenchReceiver {
     pub address: SocketAddr,
     _stop: DropGuard,
 }
 
 /// The part of an event that the receiver reads.
 #[derive(Deserialize)]
-struct Received<'a> {
+struct BenchEvent<'a> {
     #[serde(borrow)]
     id: Cow<'a, str>,
     #[serde(borrow)]
@@ -52,8 +52,12 @@ struct Data<'a> {
     padding: Cow<'a, str>,
 }
 
-impl Receiver {
-    pub async fn bind(listen: SocketAddr, plan: &Plan, records: &Arc<Records>) -> io::Result<Self> {
+impl BenchReceiver {
+    pub async fn bind(
+        listen: SocketAddr,
+        plan: &BenchPlan,
+        records: &Arc<Records>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(listen).await?;
         let address = listener.local_addr()?;
         let stop = CancellationToken::new();
@@ -84,7 +88,7 @@ impl Receiver {
 }
 
 async fn answer(
-    plan: Arc<Plan>,
+    plan: Arc<BenchPlan>,
     records: Arc<Records>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
@@ -122,8 +126,8 @@ async fn answer(
 
 /// Number and time of every event; `None` if one of them is not as it was published.
 fn events(body: &[u8], payload_bytes: usize) -> Option<Vec<(u64, u64)>> {
-    let events: Vec<Received<'_>> = serde_json::from_slice(body).ok()?;
-    let read = |event: Received<'_>| {
+    let events: Vec<BenchEvent<'_>> = serde_json::from_slice(body).ok()?;
+    let read = |event: BenchEvent<'_>| {
         let is_whole = event.data.padding.len() == payload_bytes;
         is_whole.then_some((event.id.parse().ok()?, event.data.sent_us))
     };

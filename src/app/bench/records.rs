@@ -23,15 +23,15 @@ pub const SLICE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Records {
     began: OnceLock<Stopwatch>,
-    published: Mutex<Published>,
+    published: Mutex<PublisherRecords>,
     /// One for each event subscription.
     received: Vec<Mutex<Vec<u8>>>,
-    arrivals: Mutex<Arrivals>,
+    arrivals: Mutex<ReceiverRecords>,
 }
 
 /// The publishers' side.
 #[derive(Clone, Debug)]
-pub struct Published {
+pub struct PublisherRecords {
     /// By event number, whether its request was accepted.
     pub is_accepted: Vec<bool>,
     pub accepted: u64,
@@ -47,7 +47,7 @@ pub struct Published {
 
 /// The receiver's side, over all event subscriptions.
 #[derive(Clone, Debug)]
-pub struct Arrivals {
+pub struct ReceiverRecords {
     /// Deliveries that came for the first time.
     pub delivered: u64,
     /// Deliveries that came again after they had been accepted.
@@ -65,7 +65,7 @@ impl Records {
     pub fn new(fan_out: usize) -> Self {
         Self {
             began: OnceLock::new(),
-            published: Mutex::new(Published {
+            published: Mutex::new(PublisherRecords {
                 is_accepted: Vec::new(),
                 accepted: 0,
                 rejected: 0,
@@ -75,7 +75,7 @@ impl Records {
                 last_us: 0,
             }),
             received: (0..fan_out).map(|_| Mutex::default()).collect(),
-            arrivals: Mutex::new(Arrivals {
+            arrivals: Mutex::new(ReceiverRecords {
                 delivered: 0,
                 duplicates: 0,
                 failed: 0,
@@ -159,11 +159,11 @@ impl Records {
         (accepted, self.arrivals.lock().unwrap().delivered)
     }
 
-    pub fn published(&self) -> Published {
+    pub fn published(&self) -> PublisherRecords {
         self.published.lock().unwrap().clone()
     }
 
-    pub fn arrivals(&self) -> Arrivals {
+    pub fn arrivals(&self) -> ReceiverRecords {
         self.arrivals.lock().unwrap().clone()
     }
 

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::app::cli::confirm::Deletion;
 use crate::app::cli::output::text;
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Of, Text, Time};
-use crate::app::cli::table::{Details, List};
+use crate::app::cli::table::{Details, ListFormat};
 use crate::app::cli::topics::{KEYS, KeyArg};
 use crate::model::shared_access::Right;
 
@@ -60,7 +60,7 @@ impl From<RightArg> for Right {
 }
 
 impl Run for AccessRulesCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let path = ["everpost", "accessRules"];
         match self {
             Self::List => server.get(path).show(RULES).await,
@@ -88,7 +88,7 @@ impl Run for AccessRulesCommand {
     }
 }
 
-const RULES: List = List {
+const RULES: ListFormat = ListFormat {
     none: "no access rules yet: create one with `everpost access-rules create QUEUE/NAME --rights send`",
     columns: &[
         ("NAME", Text("/name")),

@@ -14,10 +14,10 @@ use crate::app::boot;
 use crate::app::cli::confirm::Deletion;
 use crate::app::cli::credentials::secret_line;
 use crate::app::cli::output::{Output, note, print, text};
-use crate::app::cli::request::Server;
+use crate::app::cli::request::RemoteServer;
 use crate::app::cli::server::{ServerArgs, unused_data_dir};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
-use crate::app::cli::table::{Details, List};
+use crate::app::cli::table::{Details, ListFormat};
 use crate::app::config::Config;
 use crate::base::{Clock, Entropy};
 use crate::broker::people::{People, UserPatch};
@@ -113,7 +113,7 @@ impl PasswordArgs {
 
 impl AdminArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let server = || Server::new(self.server.find()?, self.output);
+        let server = || RemoteServer::new(self.server.find()?, self.output);
         match self.command {
             AdminCommand::Create {
                 name,
@@ -170,7 +170,7 @@ impl AdminArgs {
     }
 }
 
-async fn patch(server: &Server, name: &str, patch: Value) -> anyhow::Result<()> {
+async fn patch(server: &RemoteServer, name: &str, patch: Value) -> anyhow::Result<()> {
     let user = server.patch(USERS).at(name).json(&patch);
     user.show(USER).await
 }
@@ -237,7 +237,7 @@ impl Offline {
     }
 }
 
-const USER_LIST: List = List {
+const USER_LIST: ListFormat = ListFormat {
     none: "no users yet: create one with `everpost admin create NAME`",
     columns: &[
         ("NAME", Text("/name")),
@@ -275,7 +275,7 @@ fn second_factor(user: &Value) -> String {
     if has_it { "yes" } else { "no" }.to_owned()
 }
 
-const SESSION_LIST: List = List {
+const SESSION_LIST: ListFormat = ListFormat {
     none: "nobody is signed in",
     columns: &[
         ("USER", Text("/user")),

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::app::cli::confirm::Deletion;
 use crate::app::cli::credentials::secret_line;
 use crate::app::cli::output::text;
-use crate::app::cli::request::{Run, Server, given};
+use crate::app::cli::request::{RemoteServer, Run, given};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
-use crate::app::cli::table::{Details, List};
+use crate::app::cli::table::{Details, ListFormat};
 use crate::model::access::Secret;
 use crate::wire::query::Paging;
 
@@ -29,18 +29,18 @@ pub(super) enum AlertsCommand {
     Messages(Paging),
     /// Manage alert rules
     #[command(subcommand)]
-    Rules(RulesCommand),
+    Rules(AlertRulesCommand),
     /// Manage alert channels
     #[command(subcommand)]
     Channels(ChannelsCommand),
 }
 
 #[derive(Subcommand, Debug)]
-pub(super) enum RulesCommand {
+pub(super) enum AlertRulesCommand {
     /// List all rules
     List,
     /// Create a rule, or replace its definition
-    Create(CreateRule),
+    Create(CreateAlertRule),
     /// Show one rule
     Show { rule: String },
     /// Enable a rule
@@ -74,7 +74,7 @@ pub(super) enum ChannelsCommand {
 }
 
 #[derive(Args, Debug)]
-pub(super) struct CreateRule {
+pub(super) struct CreateAlertRule {
     rule: String,
     /// EndpointFailing, OldPending, DeadLetters, DiskSpace, NoEvents, Expiring or BackupFailed
     #[arg(long = "type", value_name = "TYPE")]
@@ -135,7 +135,7 @@ pub(super) struct CreateChannel {
 }
 
 impl Run for AlertsCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let path = ["everpost", "alerts"];
         match self {
             Self::List => server.get(path).show(ALERTS).await,
@@ -149,8 +149,8 @@ impl Run for AlertsCommand {
     }
 }
 
-impl Run for RulesCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+impl Run for AlertRulesCommand {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let path = ["everpost", "alerts", "rules"];
         match self {
             Self::List => server.get(path).show(RULES).await,
@@ -173,7 +173,7 @@ impl Run for RulesCommand {
 }
 
 impl Run for ChannelsCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let path = ["everpost", "alerts", "channels"];
         match self {
             Self::List => server.get(path).show(CHANNELS).await,
@@ -207,14 +207,14 @@ impl Run for ChannelsCommand {
     }
 }
 
-async fn switch(server: &Server, rule: &str, enabled: bool) -> anyhow::Result<()> {
+async fn switch(server: &RemoteServer, rule: &str, enabled: bool) -> anyhow::Result<()> {
     let path = ["everpost", "alerts", "rules"];
     let mut document = server.get(path).at(rule).send().await?;
     document["enabled"] = json!(enabled);
     server.put(path).at(rule).json(&document).show(RULE).await
 }
 
-impl CreateRule {
+impl CreateAlertRule {
     fn document(&self) -> Value {
         Value::Object(given(&json!({
             "type": self.of,
@@ -254,7 +254,7 @@ impl CreateChannel {
     }
 }
 
-const ALERTS: List = List {
+const ALERTS: ListFormat = ListFormat {
     none: "no alerts are firing",
     columns: &[
         ("SINCE (UTC)", Time("/since")),
@@ -264,7 +264,7 @@ const ALERTS: List = List {
     ],
 };
 
-const MESSAGES: List = List {
+const MESSAGES: ListFormat = ListFormat {
     none: "no messages yet",
     columns: &[
         ("ID", Word("/id")),
@@ -276,7 +276,7 @@ const MESSAGES: List = List {
     ],
 };
 
-const RULES: List = List {
+const RULES: ListFormat = ListFormat {
     none: "no alert rules",
     columns: &[
         ("NAME", Text("/name")),
@@ -296,7 +296,7 @@ const RULE: Details = Details(&[
     ("changed", Time("/lastModifiedAt")),
 ]);
 
-const CHANNELS: List = List {
+const CHANNELS: ListFormat = ListFormat {
     none: "no alert channels yet: create one with `everpost alerts channels create NAME`",
     columns: &[
         ("NAME", Text("/name")),

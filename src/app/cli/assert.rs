@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, value_parser};
 use serde_json::json;
 
 use crate::app::cli::output::{items, plural, print};
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::base::Stopwatch;
 use crate::store::views::PAGE_ROWS_MAX;
 use crate::wire::query::EventParameters;
@@ -37,7 +37,7 @@ pub(super) struct Delivered {
 }
 
 impl Run for AssertCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let Self::Delivered(wanted) = self;
         let filter = EventParameters {
             state: Some("Delivered".to_owned()),

@@ -4,9 +4,9 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::app::cli::output::{items, text};
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
-use crate::app::cli::table::List;
+use crate::app::cli::table::ListFormat;
 use crate::model::audit::Actor;
 use crate::wire::query::{AuditParameters, Paging};
 
@@ -19,7 +19,7 @@ pub(super) struct AuditArgs {
 }
 
 impl Run for AuditArgs {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let request = server.get(["everpost", "audit"]);
         request
             .query(self.filter)
@@ -29,7 +29,7 @@ impl Run for AuditArgs {
     }
 }
 
-const AUDIT: List = List {
+const AUDIT: ListFormat = ListFormat {
     none: "no entries",
     columns: &[
         ("NUMBER", Word("/id")),

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::app::boot::{self, BESIDE_DATABASE};
 use crate::app::cli::confirm::Misuse;
 use crate::app::cli::output::{Output, Screen, moment, number, plural, text};
-use crate::app::cli::progress::Progress;
-use crate::app::cli::request::{Server, given};
+use crate::app::cli::progress::ShownProgress;
+use crate::app::cli::request::{RemoteServer, given};
 use crate::app::cli::server::{ServerArgs, existing_data_dir, unused_data_dir};
 use crate::app::config::Config;
 use crate::base::Clock;
@@ -19,7 +19,7 @@ use crate::base::human::{bytes, date_time, span};
 use crate::model::backup::{BackupPlace, KeptBackup};
 use crate::outbound::backup::BackupBucket;
 use crate::store::DataDir;
-use crate::store::backup::{BackupOrder, Stage, make};
+use crate::store::backup::{BackupOrder, StagingDirectory, make};
 
 const BACKUPS: [&str; 2] = ["everpost", "backups"];
 
@@ -60,7 +60,7 @@ impl BackupArgs {
                         let bucket = boot::outbound(&config, &Clock::system())?
                             .backup_bucket(at)
                             .map_err(|problem| anyhow!("{into}: {problem}"))?;
-                        let stage = Stage::begin(&data_dir)?;
+                        let stage = StagingDirectory::begin(&data_dir)?;
                         let local = self.make(&data_dir, stage.path(), &config)?;
                         upload(&bucket, &local).await?
                     }
@@ -89,7 +89,7 @@ impl BackupArgs {
             },
             free_bytes_min: config.storage_free_bytes_min,
         };
-        let mut progress = Progress::new(None);
+        let mut progress = ShownProgress::new(None);
         let made = make(data_dir, &order, &Clock::system(), &mut |pages| {
             show(&mut progress, pages.copied, pages.all, 0);
             true
@@ -105,14 +105,14 @@ impl BackupArgs {
             }
             place => place,
         };
-        let server = Server::new(self.server.find()?, self.output)?;
+        let server = RemoteServer::new(self.server.find()?, self.output)?;
         let order = json!({
             "directory": into.map(|into| into.to_string()),
             "withoutMasterKey": self.without_master_key,
         });
         let order = Value::Object(given(&order));
         server.post(BACKUPS).json(&order).send().await?;
-        let mut progress = Progress::new(None);
+        let mut progress = ShownProgress::new(None);
         let status = loop {
             let status = server.get(BACKUPS).send().await?;
             if status["running"].is_null() {
@@ -137,7 +137,7 @@ impl BackupArgs {
 }
 
 async fn upload(bucket: &BackupBucket, local: &KeptBackup) -> anyhow::Result<KeptBackup> {
-    let mut progress = Progress::new(None);
+    let mut progress = ShownProgress::new(None);
     let mut each_part = |uploaded| {
         progress.set(uploaded, " bytes uploaded");
         true
@@ -147,7 +147,7 @@ async fn upload(bucket: &BackupBucket, local: &KeptBackup) -> anyhow::Result<Kep
     put.map_err(|problem| anyhow!("the backup failed: {problem}"))
 }
 
-fn show(progress: &mut Progress, copied: u64, pages: u64, uploaded: u64) {
+fn show(progress: &mut ShownProgress, copied: u64, pages: u64, uploaded: u64) {
     if pages == 0 {
         return; // it does not know yet how many there are
     }

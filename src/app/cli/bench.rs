@@ -12,18 +12,18 @@ use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::app::bench::figures::{Figures, Percentiles};
+use crate::app::bench::figures::{Figures, LatencyPercentiles};
 use crate::app::bench::instance::{Instance, Usage};
-use crate::app::bench::publisher::{self, Target};
-use crate::app::bench::receiver::Receiver;
+use crate::app::bench::publisher::{self, PublishTarget};
+use crate::app::bench::receiver::BenchReceiver;
 use crate::app::bench::records::Records;
-use crate::app::bench::{EVENTS_MAX, Plan, disk, plot};
+use crate::app::bench::{BenchPlan, EVENTS_MAX, disk, plot};
 use crate::app::boot;
 use crate::app::cli::output::{Output, Screen, plural};
-use crate::app::cli::progress::Progress;
-use crate::app::cli::request::Server;
+use crate::app::cli::progress::ShownProgress;
+use crate::app::cli::request::RemoteServer;
 use crate::app::cli::server::{ServerAccess, ServerArgs};
-use crate::app::cli::table::{Lines, Table};
+use crate::app::cli::table::{NamedValues, TextTable};
 use crate::app::cli::topic_arg::TopicArg;
 use crate::app::cli::topics::first_key;
 use crate::app::interrupt::interrupted;
@@ -130,12 +130,12 @@ impl BenchArgs {
         })
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> BenchPlan {
         let most = match self.duration {
             Some(_) => EVENTS_MAX,
             None => EVENTS_DEFAULT,
         };
-        Plan {
+        BenchPlan {
             events: self.events.unwrap_or(most),
             duration: self.duration,
             connections: self.connections.into(),
@@ -171,7 +171,7 @@ impl BenchArgs {
             access.url.scheme() == "http",
             "the benchmark publishes over plain HTTP; name the server by an http:// URL"
         );
-        let server = Server::new(access, self.output)?;
+        let server = RemoteServer::new(access, self.output)?;
         let topic = format!("{TOPIC}-{}", Entropy::Os.uuid());
         let records = self.load(&plan, &server, &topic, instance.as_ref()).await;
         if instance.is_none() {
@@ -195,8 +195,8 @@ impl BenchArgs {
     /// Creates topic and event subscriptions, publishes, and waits for the deliveries.
     async fn load(
         &self,
-        plan: &Plan,
-        server: &Server,
+        plan: &BenchPlan,
+        server: &RemoteServer,
         topic: &str,
         instance: Option<&Instance>,
     ) -> anyhow::Result<(Arc<Records>, Option<Usage>)> {
@@ -209,7 +209,7 @@ impl BenchArgs {
             .context("the topic cannot be created")?;
         let target = target(server, topic).await?;
         let records = Arc::new(Records::new(plan.fan_out));
-        let receiver = Receiver::bind(self.receiver, plan, &records)
+        let receiver = BenchReceiver::bind(self.receiver, plan, &records)
             .await
             .with_context(|| format!("cannot listen on {}", self.receiver))?;
         for number in 0..plan.fan_out {
@@ -236,7 +236,7 @@ fn own_access(instance: &Instance) -> anyhow::Result<ServerAccess> {
     ServerAccess::of_own(instance.url()?.as_str(), token)
 }
 
-async fn target(server: &Server, topic: &str) -> anyhow::Result<Target> {
+async fn target(server: &RemoteServer, topic: &str) -> anyhow::Result<PublishTarget> {
     let url: &Url = &server.access.url;
     let host = url.host_str().context("the URL has no host")?;
     let authority = format!("{host}:{}", url.port_or_known_default().unwrap_or(80));
@@ -248,7 +248,7 @@ async fn target(server: &Server, topic: &str) -> anyhow::Result<Target> {
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("host", HeaderValue::try_from(&authority)?);
     let path = format!("{}{}", url.path(), topic.publish_path().join("/"));
-    Ok(Target {
+    Ok(PublishTarget {
         authority,
         path,
         headers,
@@ -256,7 +256,7 @@ async fn target(server: &Server, topic: &str) -> anyhow::Result<Target> {
 }
 
 async fn subscribe(
-    server: &Server,
+    server: &RemoteServer,
     topic: &str,
     number: usize,
     endpoint: &str,
@@ -282,7 +282,7 @@ async fn subscribe(
 }
 
 /// Until all has come, or nothing comes any more.
-async fn wait_for_deliveries(plan: &Plan, records: &Records) {
+async fn wait_for_deliveries(plan: &BenchPlan, records: &Records) {
     let mut progress = progress(plan);
     let (mut last, mut quiet) = (records.counts(), Stopwatch::begin());
     loop {
@@ -301,7 +301,7 @@ async fn wait_for_deliveries(plan: &Plan, records: &Records) {
     }
 }
 
-async fn show_progress(plan: &Plan, records: &Records) -> Infallible {
+async fn show_progress(plan: &BenchPlan, records: &Records) -> Infallible {
     let mut progress = progress(plan);
     loop {
         let (accepted, delivered) = records.counts();
@@ -311,8 +311,8 @@ async fn show_progress(plan: &Plan, records: &Records) -> Infallible {
 }
 
 /// How many events there will be is known only where no time ends the run.
-fn progress(plan: &Plan) -> Progress {
-    Progress::new(plan.duration.is_none().then_some(plan.events))
+fn progress(plan: &BenchPlan) -> ShownProgress {
+    ShownProgress::new(plan.duration.is_none().then_some(plan.events))
 }
 
 fn title(figures: &Figures) -> String {
@@ -331,7 +331,7 @@ fn title(figures: &Figures) -> String {
 
 fn text(figures: &Figures, screen: Screen) -> String {
     let (published, delivered) = (&figures.published, &figures.delivered);
-    let mut lines = Lines::default();
+    let mut lines = NamedValues::default();
     lines.add(
         "published",
         format!(
@@ -380,8 +380,8 @@ fn text(figures: &Figures, screen: Screen) -> String {
 
 fn latencies(figures: &Figures, screen: Screen) -> String {
     let names = figures.published.latency_ms.named().map(|(name, _)| name);
-    let mut table = Table::new(["MILLISECONDS"].into_iter().chain(names), 0);
-    let mut row = |name: &str, percentiles: &Percentiles| {
+    let mut table = TextTable::new(["MILLISECONDS"].into_iter().chain(names), 0);
+    let mut row = |name: &str, percentiles: &LatencyPercentiles| {
         let values = percentiles.named().map(|(_, ms)| format!("{ms:.1}"));
         table.row([name.to_owned()].into_iter().chain(values));
     };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::app::boot::SERVER_URL_FILE;
 use crate::app::cli::output::{Screen, note, print, printable, text};
-use crate::app::cli::request::{Remote, Run, Server};
+use crate::app::cli::request::{Remote, RemoteServer, Run};
 use crate::app::cli::wait_for;
 use crate::app::config::{Config, ConfigFlags, RawConfig, sample, show};
 use crate::store::Store;
@@ -59,7 +59,7 @@ pub(super) struct Unset {
 }
 
 impl Run for Set {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let request = server.put(SETTINGS).at(self.name);
         request
             .json(&json!({ "value": self.value }))
@@ -69,7 +69,7 @@ impl Run for Set {
 }
 
 impl Run for Unset {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         server.delete(SETTINGS).at(&self.name).send().await?;
         server.get(SETTINGS).at(self.name).show(in_force).await
     }

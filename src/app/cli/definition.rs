@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::app::cli::credentials::{CredentialArgs, secret_header};
 use crate::app::cli::filter::{FilterArgs, changed, name_and_value, not_empty};
 use crate::app::cli::request::given;
-use crate::app::cli::schema::Schema;
+use crate::app::cli::schema::SchemaArgument;
 use crate::app::files;
 use crate::model::access::Secret;
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
@@ -59,7 +59,7 @@ pub(super) struct DefinitionArgs {
     lock_duration: Option<u32>,
     /// Delivery schema [default: the input schema of the topic]
     #[arg(long, value_enum, help_heading = "Destination")]
-    schema: Option<Schema>,
+    schema: Option<SchemaArgument>,
     /// Skip the webhook handshake; for webhooks of your own
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", help_heading = "Destination")]
     skip_validation: Option<bool>,
@@ -167,7 +167,7 @@ impl DefinitionArgs {
             "destination": self.destination(credentials, &current["destination"]),
             "filter": filter.changed(&current["filter"]),
             "retryPolicy": changed(&current["retryPolicy"], retry_policy),
-            "eventDeliverySchema": self.schema.map(Schema::delivery),
+            "eventDeliverySchema": self.schema.map(SchemaArgument::delivery),
         }));
         properties.extend(self.properties_of_both_kinds());
         let dead_letters = self.dead_letters();
@@ -198,7 +198,7 @@ impl DefinitionArgs {
         current: &Value,
     ) -> anyhow::Result<Map<String, Value>> {
         ensure!(
-            matches!(self.schema, None | Some(Schema::Cloudevents)),
+            matches!(self.schema, None | Some(SchemaArgument::Cloudevents)),
             "in a namespace everything is a CloudEvent; leave --schema out"
         );
         let delivery = &current["deliveryConfiguration"];

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::app::cli::confirm::Deletion;
 use crate::app::cli::output::{items, number, plural, text};
-use crate::app::cli::request::{Request, Server};
+use crate::app::cli::request::{RemoteServer, UnsentRequest};
 
 /// How something is deleted.
 #[derive(Args, Clone, Copy, Debug, Serialize)]
 pub(super) struct DeleteArgs {
     /// What becomes of events that are still to be delivered
     #[arg(long, value_enum, default_value = "discard")]
-    pending: Pending,
+    pending: PendingEvents,
     #[command(flatten)]
     #[serde(skip)]
     deletion: Deletion,
@@ -21,7 +21,7 @@ pub(super) struct DeleteArgs {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Pending {
+enum PendingEvents {
     /// They are dropped, with a record
     Discard,
     /// They are kept as dead letters
@@ -29,13 +29,13 @@ enum Pending {
 }
 
 /// The event subscriptions that go with something that is deleted.
-pub(super) enum Scope<'a> {
+pub(super) enum DeletionScope<'a> {
     Subscription { topic: &'a str, name: &'a str },
     Topic(&'a str),
     Namespace(&'a str),
 }
 
-impl Scope<'_> {
+impl DeletionScope<'_> {
     fn name(&self) -> String {
         match self {
             Self::Subscription { topic, name } => {
@@ -66,9 +66,9 @@ impl DeleteArgs {
     /// Sends `request`, which deletes what is in `scope`, unless somebody at the terminal says no.
     pub(super) async fn run(
         self,
-        server: &Server,
-        request: Request<'_>,
-        scope: Scope<'_>,
+        server: &RemoteServer,
+        request: UnsentRequest<'_>,
+        scope: DeletionScope<'_>,
     ) -> anyhow::Result<()> {
         if !self.deletion.yes {
             let losses = self.losses(server, &scope).await?;
@@ -77,26 +77,34 @@ impl DeleteArgs {
         }
         request.query(self).send().await?;
         let deleted = match scope {
-            Scope::Subscription { topic, name } => json!({ "deleted": name, "topic": topic }),
-            Scope::Topic(name) | Scope::Namespace(name) => json!({ "deleted": name }),
+            DeletionScope::Subscription { topic, name } => {
+                json!({ "deleted": name, "topic": topic })
+            }
+            DeletionScope::Topic(name) | DeletionScope::Namespace(name) => {
+                json!({ "deleted": name })
+            }
         };
         server.show(&deleted, |_: &_, _| format!("deleted {}\n", scope.name()))
     }
 
-    async fn losses(self, server: &Server, scope: &Scope<'_>) -> anyhow::Result<String> {
+    async fn losses(
+        self,
+        server: &RemoteServer,
+        scope: &DeletionScope<'_>,
+    ) -> anyhow::Result<String> {
         let counts = server.get(["everpost", "counts"]).send().await?;
         let rows = items(&counts, "/value").iter().filter(|row| scope.has(row));
         let rows: Vec<&Value> = rows.collect();
         let sum = |pointer| rows.iter().map(|row| number(row, pointer)).sum();
         let mut losses = Vec::new();
-        if let Scope::Namespace(namespace) = scope {
+        if let DeletionScope::Namespace(namespace) = scope {
             let topics = server
                 .get(["namespaces", *namespace, "topics"])
                 .send()
                 .await?;
             losses.push(plural(count(items(&topics, "/value")), "topic", "topics"));
         }
-        if !matches!(scope, Scope::Subscription { .. }) {
+        if !matches!(scope, DeletionScope::Subscription { .. }) {
             losses.push(plural(
                 count(&rows),
                 "event subscription",
@@ -104,8 +112,8 @@ impl DeleteArgs {
             ));
         }
         let fate = match self.pending {
-            Pending::Discard => "dropped",
-            Pending::DeadLetter => "kept as dead letters",
+            PendingEvents::Discard => "dropped",
+            PendingEvents::DeadLetter => "kept as dead letters",
         };
         let pending = plural(sum("/pending"), "pending delivery", "pending deliveries");
         losses.push(format!("{pending} ({fate})"));

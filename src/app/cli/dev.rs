@@ -16,12 +16,12 @@ use tempfile::TempDir;
 
 use crate::app::boot::{self, Appliance};
 use crate::app::cli::output::{Output, print};
-use crate::app::cli::request::Server;
+use crate::app::cli::request::RemoteServer;
 use crate::app::cli::server::ServerAccess;
 use crate::app::cli::subscriptions::handshake_ended;
 use crate::app::config::{Config, ConfigFlags, RawConfig};
 use crate::app::interrupt::Interrupts;
-use crate::app::telemetry::{self, Log};
+use crate::app::telemetry::{self, ProcessLog};
 use crate::base::Clock;
 use crate::model::access::{KeyName, Secret};
 use crate::model::audit::Caller;
@@ -74,7 +74,7 @@ impl DevArgs {
     }
 
     /// One appliance after the other, until Ctrl-C.
-    async fn serve(&self, prepared: &Path, log: Log) -> anyhow::Result<()> {
+    async fn serve(&self, prepared: &Path, log: ProcessLog) -> anyhow::Result<()> {
         let socket = boot::bind(self.listen)?.into_std()?;
         print(&banner(socket.local_addr()?))?;
         let mut interrupts = Interrupts::listen()?;
@@ -115,10 +115,10 @@ impl DevArgs {
 }
 
 /// Makes the topic, and the inspector that receives what is published to it.
-async fn prepare(config: Config, log: Log) -> anyhow::Result<()> {
+async fn prepare(config: Config, log: ProcessLog) -> anyhow::Result<()> {
     let appliance = Appliance::start(config, log, Vec::new()).await?;
     let access = ServerAccess::of_own(appliance.url(), Secret::new(TOKEN))?;
-    let server = Server::new(access, Output::default())?;
+    let server = RemoteServer::new(access, Output::default())?;
     let topic = server.put(["topics", TOPIC]);
     topic.json(&json!({ "location": "local" })).send().await?;
     let by = Caller::command_line(Clock::system().now());

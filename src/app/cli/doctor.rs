@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::app::cli::healthcheck::reasons;
 use crate::app::cli::output::{items, moment, note, number, text};
-use crate::app::cli::progress::Progress;
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::progress::ShownProgress;
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Of, Word};
-use crate::app::cli::table::List;
+use crate::app::cli::table::ListFormat;
 use crate::base::Timestamp;
 use crate::base::human::span;
 
@@ -25,7 +25,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct DoctorArgs {}
 
 impl Run for DoctorArgs {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let (status, answer) = server.probe("readyz", DEADLINE).await?;
         let counts = server
             .get(["everpost", "counts"])
@@ -51,10 +51,10 @@ impl Run for DoctorArgs {
 }
 
 /// Has every page of the database read, and waits for it.
-async fn check_integrity(server: &Server) -> anyhow::Result<()> {
+async fn check_integrity(server: &RemoteServer) -> anyhow::Result<()> {
     let path = ["everpost", "integrityCheck"];
     server.post(path).send().await?;
-    let mut progress = Progress::new(None);
+    let mut progress = ShownProgress::new(None);
     let status = loop {
         let status = server.get(path).send().await?;
         if text(&status, "/state") != "running" {
@@ -120,7 +120,7 @@ fn is_sound(row: &Value) -> bool {
     row["balance"] == true && row["recount"]["agrees"] == true
 }
 
-const COUNTS: List = List {
+const COUNTS: ListFormat = ListFormat {
     none: "no event subscriptions",
     columns: &[
         (

@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::app::cli::output::{Screen, items, printable, text};
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Text, Time, Word};
-use crate::app::cli::table::{Lines, List};
+use crate::app::cli::table::{ListFormat, NamedValues};
 use crate::app::cli::timeline::{held, timeline};
 use crate::base::{Clock, Timestamp};
 use crate::wire::json_layout::laid_out;
@@ -17,7 +17,7 @@ use crate::wire::query::{EventParameters, Paging};
 #[derive(Subcommand, Debug)]
 pub(super) enum EventsCommand {
     /// List events, newest first
-    List(Box<Search>),
+    List(Box<SearchArguments>),
     /// Show one event and every attempt to deliver it
     Show {
         /// Number of the event, as `events list` shows it
@@ -40,7 +40,7 @@ pub(super) enum EventsCommand {
 }
 
 #[derive(Args, Debug)]
-pub(super) struct Search {
+pub(super) struct SearchArguments {
     #[command(flatten)]
     filter: EventParameters,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub(super) struct Search {
 }
 
 impl Run for EventsCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let events = ["everpost", "events"];
         match self {
             Self::List(search) => {
@@ -85,7 +85,7 @@ impl Run for EventsCommand {
     }
 }
 
-const EVENTS: List = List {
+const EVENTS: ListFormat = ListFormat {
     none: "no events",
     columns: &[
         ("NUMBER", Word("/key")),
@@ -123,7 +123,7 @@ pub(super) struct EventWithData {
 impl EventWithData {
     pub(super) fn details(&self) -> String {
         let event = &self.members;
-        let mut lines = Lines::default();
+        let mut lines = NamedValues::default();
         lines.add("event", text(event, "/key"));
         lines.add("id", text(event, "/id"));
         lines.add("topic", text(event, "/topic"));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::app::cli::body;
 use crate::app::cli::output::{Screen, items, text};
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Of, Text};
 use crate::app::cli::table::{Field, rows_of};
 use crate::app::cli::topic_arg::NamespaceArgs;
@@ -34,7 +34,7 @@ pub(super) struct ExplainArgs {
 }
 
 impl Run for ExplainArgs {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let request = match (&self.topic, self.event) {
             (None, event) => {
                 let events = server.get(["everpost", "events"]);

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::app::cli::output::{Output, items, print, text};
-use crate::app::cli::request::Server;
+use crate::app::cli::request::RemoteServer;
 use crate::app::cli::server::ServerArgs;
 
 /// Health is a quick answer; Docker's own deadline is 30 s.
@@ -24,7 +24,7 @@ pub(super) struct HealthcheckArgs {
 
 impl HealthcheckArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let server = Server::new(self.server.find()?, Output::default())?;
+        let server = RemoteServer::new(self.server.find()?, Output::default())?;
         let path = if self.live { "healthz" } else { "readyz" };
         let (status, answer) = server.probe(path, DEADLINE).await?;
         if status.is_success() {

@@ -9,9 +9,9 @@ use crate::app::cli::confirm::Deletion;
 use crate::app::cli::filter::{name_and_value, object};
 use crate::app::cli::output::{Screen, View, number, printable, text};
 use crate::app::cli::receive::ResponseArgs;
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
-use crate::app::cli::table::{Details, Lines, List};
+use crate::app::cli::table::{Details, ListFormat, NamedValues};
 use crate::base::human::span;
 use crate::wire::query::Paging;
 
@@ -28,7 +28,7 @@ pub(super) enum InspectorsCommand {
     /// List all inspectors
     List,
     /// Create an inspector, or replace its answers
-    Create(Create),
+    Create(CreateInspector),
     /// Show one inspector
     Show { inspector: String },
     /// List the requests that an inspector keeps, newest first
@@ -54,7 +54,7 @@ pub(super) enum InspectorsCommand {
 }
 
 #[derive(Args, Debug)]
-pub(super) struct Create {
+pub(super) struct CreateInspector {
     inspector: String,
     #[command(flatten)]
     response: ResponseArgs,
@@ -72,7 +72,7 @@ pub(super) struct Create {
 }
 
 impl Run for InspectorsCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let path = ["everpost", "inspectors"];
         match self {
             Self::List => server.get(path).show(INSPECTORS).await,
@@ -115,7 +115,7 @@ impl Run for InspectorsCommand {
     }
 }
 
-impl Create {
+impl CreateInspector {
     fn document(&self) -> Value {
         let response = &self.response;
         json!({
@@ -129,7 +129,7 @@ impl Create {
     }
 }
 
-const INSPECTORS: List = List {
+const INSPECTORS: ListFormat = ListFormat {
     none: "no inspectors yet: create one with `everpost inspectors create NAME`",
     columns: &[
         ("NAME", Text("/name")),
@@ -141,7 +141,7 @@ const INSPECTORS: List = List {
 };
 
 fn details(inspector: &Value, _: Screen) -> String {
-    let mut lines = Lines::default();
+    let mut lines = NamedValues::default();
     let of = |pointer| text(inspector, pointer);
     lines.add("name", of("/name"));
     lines.add("url", of("/url"));
@@ -167,7 +167,7 @@ fn details(inspector: &Value, _: Screen) -> String {
     lines.to_string()
 }
 
-const REQUESTS: List = List {
+const REQUESTS: ListFormat = ListFormat {
     none: "no requests yet",
     columns: &[
         ("NUMBER", Word("/number")),

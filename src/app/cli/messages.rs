@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 use crate::app::cli::filter::name_and_value;
 use crate::app::cli::output::{Screen, View, text};
-use crate::app::cli::request::{Request, Run, Server, given};
+use crate::app::cli::request::{RemoteServer, Run, UnsentRequest, given};
 use crate::app::cli::table::Cell::{Of, Text, Word};
-use crate::app::cli::table::{Field, List};
+use crate::app::cli::table::{Field, ListFormat};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +32,7 @@ pub(super) enum MessagesCommand {
 
 /// Where messages lie.
 #[derive(Args, Debug)]
-pub(super) struct Place {
+pub(super) struct MessagePlace {
     /// The queue; with --topic the subscription
     queue: String,
     /// The Service Bus topic of the subscription
@@ -46,7 +46,7 @@ pub(super) struct Place {
 #[derive(Args, Debug)]
 pub(super) struct Peek {
     #[command(flatten)]
-    of: Place,
+    of: MessagePlace,
     /// Begin at this number
     #[arg(long, value_name = "NUMBER")]
     from: Option<i64>,
@@ -61,7 +61,7 @@ pub(super) struct Peek {
 #[derive(Args, Debug)]
 pub(super) struct Receive {
     #[command(flatten)]
-    of: Place,
+    of: MessagePlace,
     /// Messages to take, up to 100
     #[arg(long, value_name = "N", default_value = "1")]
     count: usize,
@@ -91,7 +91,7 @@ pub(super) struct Send {
 }
 
 impl Run for MessagesCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         match self {
             Self::Peek(Peek {
                 of,
@@ -122,8 +122,8 @@ impl Run for MessagesCommand {
     }
 }
 
-impl Place {
-    fn at<'a>(&self, request: impl FnOnce(Vec<&str>) -> Request<'a>) -> Request<'a> {
+impl MessagePlace {
+    fn at<'a>(&self, request: impl FnOnce(Vec<&str>) -> UnsentRequest<'a>) -> UnsentRequest<'a> {
         let queue = self.queue.as_str();
         request(match &self.topic {
             None => vec!["queues", queue],
@@ -175,7 +175,7 @@ impl View for Messages {
         } else {
             ("no messages", MESSAGES)
         };
-        List { none, columns }.text(page, screen)
+        ListFormat { none, columns }.text(page, screen)
     }
 }
 

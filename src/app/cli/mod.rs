@@ -66,7 +66,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 use self::confirm::Misuse;
-use self::request::{Group, Remote};
+use self::request::{CommandGroup, Remote};
 use crate::app::config::ConfigFaults;
 use crate::store::StoreError;
 use crate::wire::query::StorageParameters;
@@ -85,11 +85,11 @@ const INCOMPLETE: u8 = 3;
 #[command(name = "everpost", version)]
 pub struct CommandLine {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<TopCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum TopCommand {
     /// Run the server: accept events, deliver them, show them. The default command
     Serve(serve::ServeArgs),
     /// See it work: an appliance, 100 events and two receivers that fail, in a few seconds
@@ -109,50 +109,50 @@ enum Command {
     #[command(after_help = publish::EXAMPLES)]
     Publish(Remote<publish::PublishArgs>),
     /// Manage namespaces
-    Namespaces(Remote<Group<namespaces::NamespacesCommand>>),
+    Namespaces(Remote<CommandGroup<namespaces::NamespacesCommand>>),
     /// Manage topics
-    Topics(Remote<Group<topics::TopicsCommand>>),
+    Topics(Remote<CommandGroup<topics::TopicsCommand>>),
     /// Manage queues, which clients of Azure Service Bus use
-    Queues(Remote<Group<queues::QueuesCommand>>),
+    Queues(Remote<CommandGroup<queues::QueuesCommand>>),
     /// Show, send and receive messages of queues and Service Bus topics
     #[command(after_help = messages::EXAMPLES)]
-    Messages(Remote<Group<messages::MessagesCommand>>),
+    Messages(Remote<CommandGroup<messages::MessagesCommand>>),
     /// Manage Service Bus topics, their subscriptions and their rules
-    ServiceBus(Remote<Group<service_bus::ServiceBusCommand>>),
+    ServiceBus(Remote<CommandGroup<service_bus::ServiceBusCommand>>),
     /// Manage access rules: keys of queues and Service Bus topics, and what each allows
-    AccessRules(Remote<Group<access_rules::AccessRulesCommand>>),
+    AccessRules(Remote<CommandGroup<access_rules::AccessRulesCommand>>),
     /// Manage event subscriptions
-    Subscriptions(Remote<Group<subscriptions::SubscriptionsCommand>>),
+    Subscriptions(Remote<CommandGroup<subscriptions::SubscriptionsCommand>>),
     /// List and show events
-    Events(Remote<Group<events::EventsCommand>>),
+    Events(Remote<CommandGroup<events::EventsCommand>>),
     /// Wait for an outcome, or fail: for tests and scripts
-    Assert(Remote<Group<assert::AssertCommand>>),
+    Assert(Remote<CommandGroup<assert::AssertCommand>>),
     /// List, show and resubmit dead letters
-    DeadLetters(Remote<Group<dead_letters::DeadLettersCommand>>),
+    DeadLetters(Remote<CommandGroup<dead_letters::DeadLettersCommand>>),
     /// Resubmit many at once: start replay jobs, watch them, stop them
-    Replay(Remote<Group<replay::ReplayCommand>>),
+    Replay(Remote<CommandGroup<replay::ReplaySubcommand>>),
     /// Inspect deliveries: receivers inside the appliance that answer as you choose
     #[command(after_help = inspectors::EXAMPLES)]
-    Inspectors(Remote<Group<inspectors::InspectorsCommand>>),
+    Inspectors(Remote<CommandGroup<inspectors::InspectorsCommand>>),
     /// Write everything that is defined to a file, without secrets
     #[command(after_help = configuration::EXAMPLES)]
-    Export(Remote<configuration::Export>),
+    Export(Remote<configuration::ExportConfiguration>),
     /// Show what differs between files and the appliance; the exit code is 1 if something does
     Diff(Remote<configuration::Diff>),
     /// Create and change what files define
     #[command(after_help = configuration::EXAMPLES)]
     Apply(Remote<configuration::Apply>),
     /// Take over the configuration of another product
-    Import(Remote<Group<configuration::import::ImportCommand>>),
+    Import(Remote<CommandGroup<configuration::import::ImportCommand>>),
     /// Get notified when deliveries fail: alert rules, alerts and channels
     #[command(after_help = alerts::EXAMPLES)]
-    Alerts(Remote<Group<alerts::AlertsCommand>>),
+    Alerts(Remote<CommandGroup<alerts::AlertsCommand>>),
     /// Show how large the database is, how long it keeps what, and what would be deleted now; deletes nothing
     Storage(Remote<StorageParameters>),
     /// Explain which event subscriptions receive an event, clause by clause
     Explain(Remote<explain::ExplainArgs>),
     /// List and show publish requests that were rejected
-    Rejected(Remote<Group<rejected::RejectedCommand>>),
+    Rejected(Remote<CommandGroup<rejected::RejectedCommand>>),
     /// Manage the users of the admin pages, and their sessions
     Admin(admin::AdminArgs),
     /// Print the management token, or manage the tokens of programs
@@ -215,7 +215,7 @@ impl CommandLine {
     pub fn run(self) -> ExitCode {
         let command = self.command;
         match command
-            .unwrap_or(Command::Serve(serve::ServeArgs::default()))
+            .unwrap_or(TopCommand::Serve(serve::ServeArgs::default()))
             .run()
         {
             Ok(code) => code,
@@ -224,7 +224,7 @@ impl CommandLine {
     }
 }
 
-impl Command {
+impl TopCommand {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Serve(args) => return args.run(),

@@ -3,11 +3,11 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::app::cli::delete::{DeleteArgs, Scope};
+use crate::app::cli::delete::{DeleteArgs, DeletionScope};
 use crate::app::cli::filter::{name_and_value, object};
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Of, Text, Word};
-use crate::app::cli::table::{Details, List};
+use crate::app::cli::table::{Details, ListFormat};
 use crate::app::cli::topics::{KEYS, KeyArg, network, tags};
 
 #[derive(Subcommand, Debug)]
@@ -15,7 +15,7 @@ pub(super) enum NamespacesCommand {
     /// List all namespaces
     List,
     /// Create a namespace, or replace its definition
-    Create(Create),
+    Create(CreateNamespace),
     /// Show one namespace
     Show { namespace: String },
     /// Delete a namespace with its topics and their event subscriptions
@@ -35,7 +35,7 @@ pub(super) enum NamespacesCommand {
 }
 
 #[derive(Args, Debug)]
-pub(super) struct Create {
+pub(super) struct CreateNamespace {
     namespace: String,
     /// Region to show to clients that expect one
     #[arg(long, default_value = "local")]
@@ -49,7 +49,7 @@ pub(super) struct Create {
 }
 
 impl Run for NamespacesCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let path = ["namespaces"];
         match self {
             Self::List => server.get(path).show(NAMESPACES).await,
@@ -62,7 +62,8 @@ impl Run for NamespacesCommand {
             Self::Show { namespace } => server.get(path).at(namespace).show(NAMESPACE).await,
             Self::Delete { namespace, how } => {
                 let request = server.delete(path).at(&namespace);
-                how.run(server, request, Scope::Namespace(&namespace)).await
+                how.run(server, request, DeletionScope::Namespace(&namespace))
+                    .await
             }
             Self::Keys { namespace } => {
                 let keys = server.post(path).at(namespace).at("listKeys");
@@ -76,7 +77,7 @@ impl Run for NamespacesCommand {
     }
 }
 
-impl Create {
+impl CreateNamespace {
     fn body(&self) -> Value {
         json!({
             "location": self.location,
@@ -88,7 +89,7 @@ impl Create {
 
 const HOST: &str = "/properties/topicsConfiguration/hostname";
 
-const NAMESPACES: List = List {
+const NAMESPACES: ListFormat = ListFormat {
     none: "no namespaces yet: create one with `everpost namespaces create NAME`",
     columns: &[
         ("NAME", Text("/name")),

@@ -11,13 +11,13 @@ use crate::base::Stopwatch;
 const LINE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Shown on standard error, and gone when it is dropped.
-pub(super) struct Progress {
+pub(super) struct ShownProgress {
     bar: ProgressBar,
     /// The last line, where there is no terminal.
     line: Option<(Stopwatch, String)>,
 }
 
-impl Progress {
+impl ShownProgress {
     /// Without a total, only what is done is counted.
     pub(super) fn new(total: Option<u64>) -> Self {
         let (bar, template) = match total {
@@ -56,7 +56,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ShownProgress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -10,7 +10,7 @@ use crate::app::cli::key::KeyArgs;
 use crate::app::cli::output::{
     Output, items, json_for_stdout, note, print, print_exactly, printable, text,
 };
-use crate::app::cli::request::{Request, Server};
+use crate::app::cli::request::{RemoteServer, UnsentRequest};
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
 use crate::app::cli::topics::first_key;
@@ -84,18 +84,18 @@ impl Then {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ReceivedEvents {
     value: Vec<Box<RawValue>>,
 }
 
 /// An event that was received.
-struct Received {
+struct PulledEvent {
     /// The event as the server sent it.
     line: Box<RawValue>,
     parts: Value,
 }
 
-impl Received {
+impl PulledEvent {
     fn token(&self) -> String {
         text(&self.parts, "/brokerProperties/lockToken")
     }
@@ -114,12 +114,12 @@ impl PullArgs {
             topic.is_in_namespace(),
             "events are pulled from topics of namespaces alone: name one with --namespace"
         );
-        let server = Server::new(self.server.find()?, Output::default())?;
+        let server = RemoteServer::new(self.server.find()?, Output::default())?;
         let key = match self.key.given()? {
             Some(key) => key,
             None => first_key(&server, topic).await?,
         };
-        let source = Source {
+        let source = PullSource {
             server,
             topic,
             name: self.subscription.as_deref().unwrap_or_default(),
@@ -131,7 +131,7 @@ impl PullArgs {
         }
     }
 
-    async fn pull(&self, source: &Source<'_>, as_json: bool) -> anyhow::Result<()> {
+    async fn pull(&self, source: &PullSource<'_>, as_json: bool) -> anyhow::Result<()> {
         let mut left = self.count.unwrap_or(u64::MAX);
         while left > 0 {
             let most = left.min(EVENTS_PER_REQUEST);
@@ -157,31 +157,32 @@ impl PullArgs {
 }
 
 /// Where events come from.
-struct Source<'a> {
-    server: Server,
+struct PullSource<'a> {
+    server: RemoteServer,
     topic: TopicArg<'a>,
     name: &'a str,
     key: String,
 }
 
-impl Source<'_> {
+impl PullSource<'_> {
     /// A request to receive from the subscription, or to settle what was received.
-    fn request(&self, operation: &str) -> Request<'_> {
+    fn request(&self, operation: &str) -> UnsentRequest<'_> {
         let request = self.server.post(self.topic.path()).at("eventsubscriptions");
         request
             .at(format!("{}:{operation}", self.name))
             .key(&self.key)
     }
 
-    async fn receive(&self, most: u64, wait_s: u64) -> anyhow::Result<Vec<Received>> {
+    async fn receive(&self, most: u64, wait_s: u64) -> anyhow::Result<Vec<PulledEvent>> {
         let request = self
             .request("receive")
             .query(json!({ "maxEvents": most, "maxWaitTime": wait_s }));
         let answer = request.body("application/json", "").text().await?;
-        let answer: Answer = serde_json::from_str(&answer).context("no events came back")?;
+        let answer: ReceivedEvents =
+            serde_json::from_str(&answer).context("no events came back")?;
         let received = answer.value.into_iter().map(|line| {
             let parts = serde_json::from_str(line.get())?;
-            Ok(Received { line, parts })
+            Ok(PulledEvent { line, parts })
         });
         received.collect()
     }
@@ -191,12 +192,12 @@ impl Source<'_> {
         operation: &str,
         done: &str,
         delay: Option<&str>,
-        received: &[Received],
+        received: &[PulledEvent],
     ) -> anyhow::Result<()> {
         if received.is_empty() {
             return Ok(());
         }
-        let tokens: Vec<String> = received.iter().map(Received::token).collect();
+        let tokens: Vec<String> = received.iter().map(PulledEvent::token).collect();
         let request = self
             .request(operation)
             .query(json!({ "releaseDelayInSeconds": delay }));
@@ -216,7 +217,7 @@ impl Source<'_> {
 }
 
 /// An event for people.
-fn paragraph(received: &Received, time: &str) -> String {
+fn paragraph(received: &PulledEvent, time: &str) -> String {
     let known = |pointer: &str| match text(&received.parts, pointer).as_str() {
         "" => "-".to_owned(),
         text => text.to_owned(),
@@ -242,7 +243,7 @@ mod tests {
     #[test]
     fn events_are_shown_in_two_lines() {
         let item = r#"{"brokerProperties":{"lockToken":"t","deliveryCount":2},"event":{"id":"a-1","type":"Order.Paid","data":{"total":5}}}"#;
-        let received = Received {
+        let received = PulledEvent {
             line: RawValue::from_string(item.to_owned()).expect("JSON"),
             parts: serde_json::from_str(item).expect("JSON"),
         };

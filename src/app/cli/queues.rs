@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::app::cli::confirm::Deletion;
 use crate::app::cli::output::{number, plural, text};
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Choice, Of, Text, Word};
-use crate::app::cli::table::{Details, Field, List};
+use crate::app::cli::table::{Details, Field, ListFormat};
 use crate::base::human;
 use crate::model::entity_status::EntityStatus;
 
@@ -16,7 +16,7 @@ pub(super) enum QueuesCommand {
     /// List queues, and how many messages lie in them
     List,
     /// Create a queue, or replace its definition
-    Create(Create),
+    Create(CreateQueue),
     /// Show one queue
     Show { queue: String },
     /// Delete a queue with its messages
@@ -28,17 +28,17 @@ pub(super) enum QueuesCommand {
 }
 
 #[derive(Args, Debug)]
-pub(super) struct Create {
+pub(super) struct CreateQueue {
     queue: String,
     #[command(flatten)]
-    settings: Settings,
+    settings: ReceivingOptions,
     #[command(flatten)]
-    intake: Intake,
+    intake: SendingOptions,
 }
 
 /// The settings that queues have in common with Service Bus topics.
 #[derive(Args, Debug)]
-pub(super) struct Intake {
+pub(super) struct SendingOptions {
     /// Drop messages whose id was sent before
     #[arg(long)]
     detect_duplicates: bool,
@@ -50,7 +50,7 @@ pub(super) struct Intake {
     max_size: Option<u32>,
 }
 
-impl Intake {
+impl SendingOptions {
     /// Says it in the properties of a request.
     pub(super) fn add_to(&self, properties: &mut Value) {
         properties["requiresDuplicateDetection"] = self.detect_duplicates.into();
@@ -65,7 +65,7 @@ impl Intake {
 
 /// The settings that queues have in common with subscriptions of Service Bus topics.
 #[derive(Args, Debug)]
-pub(super) struct Settings {
+pub(super) struct ReceivingOptions {
     /// How long a receiver holds a message, PT5S to PT5M [default: PT1M]
     #[arg(long, value_name = "DURATION")]
     lock_duration: Option<String>,
@@ -140,7 +140,7 @@ impl Status {
 }
 
 impl Run for QueuesCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let path = ["queues"];
         match self {
             Self::List => server.get(path).show(QUEUES).await,
@@ -164,7 +164,7 @@ impl Run for QueuesCommand {
     }
 }
 
-impl Create {
+impl CreateQueue {
     fn body(&self) -> Value {
         let mut properties = self.settings.properties();
         self.intake.add_to(&mut properties);
@@ -172,7 +172,7 @@ impl Create {
     }
 }
 
-impl Settings {
+impl ReceivingOptions {
     pub(super) fn properties(&self) -> Value {
         let mut properties = json!({
             "deadLetteringOnMessageExpiration": self.dead_letter_expired,
@@ -201,7 +201,7 @@ const DEAD_LETTERS: &str = "/properties/countDetails/deadLetterMessageCount";
 
 pub(super) const SUBSCRIPTIONS: &str = "/properties/subscriptionCount";
 
-const QUEUES: List = List {
+const QUEUES: ListFormat = ListFormat {
     none: "no queues yet: create one with `everpost queues create NAME`",
     columns: COLUMNS,
 };

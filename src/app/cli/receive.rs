@@ -13,12 +13,12 @@ use crate::app::cli::credentials::secret_line;
 use crate::app::cli::output::{json_for_stdout, note, print, print_exactly, printable};
 use crate::app::cli::pull::PullArgs;
 use crate::app::interrupt::interrupted;
-use crate::app::receive::{ReceivedRequest, Receiver, ReceiverOptions};
+use crate::app::receive::{ReceivedRequest, ReceiverOptions, WebhookReceiver};
 use crate::base::Clock;
 use crate::base::human::date_time_ms;
 use crate::model::response_script::ResponseScript;
 use crate::model::signing::SigningSecret;
-use crate::wire::received::{ReceivedEvent, RequestKind, verdict, without_credentials};
+use crate::wire::received::{ReceivedProperties, RequestKind, verdict, without_credentials};
 use crate::wire::signature::NotSigned;
 
 /// Headers that say nothing about events.
@@ -82,7 +82,7 @@ impl ReceiveArgs {
         if self.pull.is_meant() {
             return self.pull.run(self.json).await;
         }
-        let receiver = Receiver::bind(ReceiverOptions {
+        let receiver = WebhookReceiver::bind(ReceiverOptions {
             listen: self.listen,
             answers: self.response.answer,
             delay: self.response.delay,
@@ -94,12 +94,12 @@ impl ReceiveArgs {
         .await
         .with_context(|| format!("cannot listen on {}", self.listen))?;
         let form = if self.json {
-            Form {
+            PrintForm {
                 of: |request| json_for_stdout(json_line(request)),
                 print: print_exactly,
             }
         } else {
-            Form {
+            PrintForm {
                 of: paragraph,
                 print,
             }
@@ -120,12 +120,12 @@ impl ReceiveArgs {
 
 /// How requests are printed.
 #[derive(Clone, Copy)]
-struct Form {
+struct PrintForm {
     of: fn(&ReceivedRequest) -> String,
     print: fn(&str) -> io::Result<()>,
 }
 
-async fn print_all(receiver: &Receiver, form: Form) -> anyhow::Result<()> {
+async fn print_all(receiver: &WebhookReceiver, form: PrintForm) -> anyhow::Result<()> {
     let mut printed = 0;
     loop {
         let requests = receiver.requests_after(printed).await;
@@ -194,7 +194,7 @@ fn signing_secret(path: &str) -> Result<SigningSecret, String> {
     SigningSecret::parse(secret_line(path)?.reveal()).map_err(|error| error.to_string())
 }
 
-fn event_line(event: &ReceivedEvent) -> String {
+fn event_line(event: &ReceivedProperties) -> String {
     let known = |text: &Option<String>| match text.as_deref() {
         None | Some("") => "-".to_owned(),
         Some(text) => printable(text),
@@ -238,7 +238,7 @@ fn json_line(request: &ReceivedRequest) -> String {
     format!("{line}\n")
 }
 
-fn event_json(event: &ReceivedEvent) -> Value {
+fn event_json(event: &ReceivedProperties) -> Value {
     json!({ "id": event.id, "type": event.event_type, "subject": event.subject })
 }
 
@@ -278,7 +278,7 @@ mod tests {
             body: Bytes::from_static(b"[{}]"),
             kind,
             signature: None,
-            events: vec![ReceivedEvent {
+            events: vec![ReceivedProperties {
                 id: Some("a-1".to_owned()),
                 event_type: Some("Order.Paid".to_owned()),
                 subject: None,

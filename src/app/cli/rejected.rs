@@ -4,9 +4,9 @@ use clap::Subcommand;
 use serde_json::Value;
 
 use crate::app::cli::output::{Screen, View, printable, text};
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
-use crate::app::cli::table::{Details, List};
+use crate::app::cli::table::{Details, ListFormat};
 use crate::wire::query::{Paging, RejectionParameters};
 
 #[derive(Subcommand, Debug)]
@@ -26,7 +26,7 @@ pub(super) enum RejectedCommand {
 }
 
 impl Run for RejectedCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let request = server.get(["everpost", "rejectedEvents"]);
         match self {
             Self::List { filter, page } => request.query(filter).query(page).show(REJECTED).await,
@@ -35,7 +35,7 @@ impl Run for RejectedCommand {
     }
 }
 
-const REJECTED: List = List {
+const REJECTED: ListFormat = ListFormat {
     none: "no rejected requests",
     columns: &[
         ("NUMBER", Word("/id")),

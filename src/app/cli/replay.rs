@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::app::cli::confirm::confirm;
 use crate::app::cli::output::{Screen, items, number, plural, text};
-use crate::app::cli::progress::Progress;
-use crate::app::cli::request::{Run, Server, given};
+use crate::app::cli::progress::ShownProgress;
+use crate::app::cli::request::{RemoteServer, Run, given};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
-use crate::app::cli::table::{Lines, List};
+use crate::app::cli::table::{ListFormat, NamedValues};
 use crate::wire::query::{DeadLetterParameters, Paging};
 
 const PATH: [&str; 2] = ["everpost", "replays"];
@@ -24,7 +24,7 @@ const UNASKED_MAX: u64 = 100;
 const PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Subcommand, Debug)]
-pub(super) enum ReplayCommand {
+pub(super) enum ReplaySubcommand {
     /// Resubmit the dead letters, or the delivered events, that match the flags
     Start(Box<Start>),
     /// List replay jobs, newest first
@@ -64,12 +64,12 @@ pub(super) struct Start {
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
-    how: How,
+    how: ReplayOptions,
 }
 
 /// How a replay job is started.
 #[derive(Args, Clone, Debug)]
-pub(super) struct How {
+pub(super) struct ReplayOptions {
     /// Events per second [default: as fast as the receivers keep up]
     #[arg(long, value_name = "EVENTS")]
     rate: Option<f64>,
@@ -124,8 +124,8 @@ impl fmt::Display for TargetArgs {
     }
 }
 
-impl Run for ReplayCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+impl Run for ReplaySubcommand {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         match self {
             Self::Start(start) => {
                 let kind = if start.delivered {
@@ -148,10 +148,10 @@ impl Run for ReplayCommand {
 
 /// Counts, asks, starts and watches.
 pub(super) async fn begin(
-    server: &Server,
+    server: &RemoteServer,
     source: &Value,
     target: &TargetArgs,
-    how: &How,
+    how: &ReplayOptions,
 ) -> anyhow::Result<()> {
     let mut body = json!({ "source": source, "target": target.to_json() });
     if let Some(rate) = how.rate {
@@ -182,7 +182,7 @@ pub(super) async fn begin(
 }
 
 /// Watches a job until it has ended or is paused, and returns it as it is then.
-async fn follow(server: &Server, id: i64) -> anyhow::Result<Value> {
+async fn follow(server: &RemoteServer, id: i64) -> anyhow::Result<Value> {
     let mut progress = None;
     loop {
         let job = server.get(PATH).at(id).send().await?;
@@ -190,7 +190,7 @@ async fn follow(server: &Server, id: i64) -> anyhow::Result<Value> {
             return Ok(job);
         }
         let total = Some(number(&job, "/total"));
-        let shown = progress.get_or_insert_with(|| Progress::new(total));
+        let shown = progress.get_or_insert_with(|| ShownProgress::new(total));
         shown.set(number(&job, "/done"), &remarks(&job));
         tokio::time::sleep(PAUSE).await;
     }
@@ -211,7 +211,7 @@ fn remarks(job: &Value) -> String {
     }
 }
 
-const JOBS: List = List {
+const JOBS: ListFormat = ListFormat {
     none: "no replay jobs",
     columns: &[
         ("JOB", Word("/id")),
@@ -233,7 +233,7 @@ fn destination(job: &Value) -> String {
 }
 
 fn details(job: &Value, _: Screen) -> String {
-    let mut lines = Lines::default();
+    let mut lines = NamedValues::default();
     lines.add("replay job", text(job, "/id"));
     lines.add("state", text(job, "/state"));
     lines.add("of", text(job, "/source/kind"));

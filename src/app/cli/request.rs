@@ -40,38 +40,38 @@ pub(super) struct Remote<C: Args> {
 
 /// One of the commands of a group.
 #[derive(Args, Debug)]
-pub(super) struct Group<C: Subcommand> {
+pub(super) struct CommandGroup<C: Subcommand> {
     #[command(subcommand)]
     command: C,
 }
 
 /// The work of a [`Remote`] command.
 pub(super) trait Run {
-    async fn run(self, server: &Server) -> anyhow::Result<()>;
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()>;
 }
 
 impl<C: Args + Run> Remote<C> {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let server = Server::new(self.server.find()?, self.output)?;
+        let server = RemoteServer::new(self.server.find()?, self.output)?;
         self.command.run(&server).await
     }
 }
 
-impl<C: Subcommand + Run> Run for Group<C> {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+impl<C: Subcommand + Run> Run for CommandGroup<C> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         self.command.run(server).await
     }
 }
 
 /// Asks one server, and prints what it answers.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct RemoteServer {
     pub(super) access: ServerAccess,
     pub(super) output: Output,
     http: reqwest::Client,
 }
 
-impl Server {
+impl RemoteServer {
     pub(super) fn new(access: ServerAccess, output: Output) -> anyhow::Result<Self> {
         let builder = reqwest::Client::builder()
             .no_proxy()
@@ -104,23 +104,38 @@ impl Server {
     }
 
     /// A request for what stands at the path of these segments.
-    pub(super) fn get<S: AsRef<str>>(&self, path: impl IntoIterator<Item = S>) -> Request<'_> {
+    pub(super) fn get<S: AsRef<str>>(
+        &self,
+        path: impl IntoIterator<Item = S>,
+    ) -> UnsentRequest<'_> {
         self.request(Method::GET, path)
     }
 
-    pub(super) fn put<S: AsRef<str>>(&self, path: impl IntoIterator<Item = S>) -> Request<'_> {
+    pub(super) fn put<S: AsRef<str>>(
+        &self,
+        path: impl IntoIterator<Item = S>,
+    ) -> UnsentRequest<'_> {
         self.request(Method::PUT, path)
     }
 
-    pub(super) fn post<S: AsRef<str>>(&self, path: impl IntoIterator<Item = S>) -> Request<'_> {
+    pub(super) fn post<S: AsRef<str>>(
+        &self,
+        path: impl IntoIterator<Item = S>,
+    ) -> UnsentRequest<'_> {
         self.request(Method::POST, path)
     }
 
-    pub(super) fn patch<S: AsRef<str>>(&self, path: impl IntoIterator<Item = S>) -> Request<'_> {
+    pub(super) fn patch<S: AsRef<str>>(
+        &self,
+        path: impl IntoIterator<Item = S>,
+    ) -> UnsentRequest<'_> {
         self.request(Method::PATCH, path)
     }
 
-    pub(super) fn delete<S: AsRef<str>>(&self, path: impl IntoIterator<Item = S>) -> Request<'_> {
+    pub(super) fn delete<S: AsRef<str>>(
+        &self,
+        path: impl IntoIterator<Item = S>,
+    ) -> UnsentRequest<'_> {
         self.request(Method::DELETE, path)
     }
 
@@ -128,10 +143,10 @@ impl Server {
         &self,
         method: Method,
         path: impl IntoIterator<Item = S>,
-    ) -> Request<'_> {
+    ) -> UnsentRequest<'_> {
         let mut url = self.access.url.clone();
         segments(&mut url).extend(path);
-        Request {
+        UnsentRequest {
             server: self,
             method,
             url,
@@ -215,8 +230,8 @@ impl Server {
 
 /// A request that has not been sent.
 #[derive(Clone)]
-pub(super) struct Request<'a> {
-    server: &'a Server,
+pub(super) struct UnsentRequest<'a> {
+    server: &'a RemoteServer,
     method: Method,
     url: Url,
     /// The key of a topic, in place of the management token.
@@ -224,7 +239,7 @@ pub(super) struct Request<'a> {
     body: Option<(&'static str, Vec<u8>)>,
 }
 
-impl Request<'_> {
+impl UnsentRequest<'_> {
     /// Appends a segment to the path.
     pub(super) fn at(mut self, segment: impl Display) -> Self {
         segments(&mut self.url).push(&segment.to_string());
@@ -290,7 +305,7 @@ impl Request<'_> {
     /// Sends it, prints the answer, and says whether something of this `name` existed before.
     pub(super) async fn save(self, name: &str, view: impl View) -> anyhow::Result<Value> {
         let server = self.server;
-        let before = Request {
+        let before = UnsentRequest {
             method: Method::GET,
             body: None,
             ..self.clone()
@@ -411,7 +426,7 @@ pub(super) fn given(object: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-fn no_json(server: &Server) -> String {
+fn no_json(server: &RemoteServer) -> String {
     format!(
         "the answer of {} is not JSON; is it an Everpost server?",
         server.access.url
@@ -475,10 +490,10 @@ pub(super) mod tests {
     use axum::routing::get;
 
     use super::*;
-    use crate::app::receive::{Receiver, ReceiverOptions};
+    use crate::app::receive::{ReceiverOptions, WebhookReceiver};
     use crate::model::access::Secret;
 
-    fn server(url: &str) -> Server {
+    fn server(url: &str) -> RemoteServer {
         let access = ServerAccess {
             url: Url::parse(url).expect("a URL"),
             url_origin: "--url".to_owned(),
@@ -486,11 +501,11 @@ pub(super) mod tests {
             token: None,
             token_origin: "somewhere".to_owned(),
         };
-        Server::new(access, Output::default()).expect("a client")
+        RemoteServer::new(access, Output::default()).expect("a client")
     }
 
     /// A server with these routes.
-    pub(in crate::app::cli) async fn serving(router: Router) -> Server {
+    pub(in crate::app::cli) async fn serving(router: Router) -> RemoteServer {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
             .await
             .expect("a port");
@@ -562,7 +577,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn keys_are_rejected_in_other_words_than_tokens() {
-        let receiver = Receiver::bind(ReceiverOptions::scripted(
+        let receiver = WebhookReceiver::bind(ReceiverOptions::scripted(
             "200 401 413".parse().expect("valid"),
         ))
         .await

@@ -38,12 +38,12 @@ impl RestoreArgs {
         self.reject_several()?;
         let config = self.installation.config()?;
         let new_dir = &config.data_dir;
-        let (source, manifest) = Source::open(&self.backup, &config).await?;
+        let (source, manifest) = BackupSource::open(&self.backup, &config).await?;
         reject_unknown(&manifest)?;
         reject_used(new_dir)?;
         note("verifying the backup");
         // What is fetched is verified on the way.
-        if self.dry_run || matches!(source, Source::Directory(_)) {
+        if self.dry_run || matches!(source, BackupSource::Directory(_)) {
             source.verify(&manifest).await?;
         }
         let described = serde_json::to_value(&manifest).context("the manifest")?;
@@ -92,13 +92,13 @@ fn reject_unknown(manifest: &Manifest) -> anyhow::Result<()> {
 }
 
 /// Where a backup is.
-enum Source {
+enum BackupSource {
     Directory(PathBuf),
     /// With its name.
     Bucket(BackupBucket, String),
 }
 
-impl Source {
+impl BackupSource {
     async fn open(backup: &str, config: &Config) -> anyhow::Result<(Self, Manifest)> {
         let place = BackupPlace::parse(backup)
             .map_err(|problem| anyhow!(Misuse(format!("BACKUP: {problem}"))))?;

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::app::boot::BESIDE_DATABASE;
 use crate::app::cli::output::{note, plural, print};
-use crate::app::cli::progress::Progress;
+use crate::app::cli::progress::ShownProgress;
 use crate::app::cli::server::{InstallationArgs, existing_data_dir, reject_used};
 use crate::store::{DataDir, Salvaged, SalvagedTable, Store};
 
@@ -25,7 +25,7 @@ impl SalvageArgs {
         let old = DataDir::open(existing_data_dir(&config)?)?;
         reject_used(&self.new_dir)?;
         let new = DataDir::open(&self.new_dir)?;
-        let mut progress = Progress::new(None);
+        let mut progress = ShownProgress::new(None);
         let salvaged = Store::salvage(&old, &new, BESIDE_DATABASE, &mut |table, rows| {
             progress.set(rows, &format!(" rows of {table}"));
         })?;

@@ -4,13 +4,13 @@ use clap::ValueEnum;
 
 /// How events are written.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Schema {
+pub(super) enum SchemaArgument {
     Eventgrid,
     Cloudevents,
     Custom,
 }
 
-impl Schema {
+impl SchemaArgument {
     /// The input schema of that name.
     pub(super) fn of_input(name: &str) -> Option<Self> {
         let mut all = Self::value_variants().iter().copied();

@@ -7,28 +7,29 @@ use crate::app::cli::confirm::Deletion;
 use crate::app::cli::filter::name_and_value;
 use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::queues::{
-    COLUMNS, COUNT, ENTITY, Intake, SUBSCRIPTIONS, Settings, UpkeepArgs, time_to_live,
+    COLUMNS, COUNT, ENTITY, ReceivingOptions, SUBSCRIPTIONS, SendingOptions, UpkeepArgs,
+    time_to_live,
 };
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Of, Text, Word};
-use crate::app::cli::table::{Details, List};
+use crate::app::cli::table::{Details, ListFormat};
 use crate::wire::resource::filter_text;
 
 #[derive(Subcommand, Debug)]
 pub(super) enum ServiceBusCommand {
     /// Manage topics
     #[command(subcommand)]
-    Topics(TopicsCommand),
+    Topics(ServiceBusTopicsCommand),
     /// Manage the subscriptions of a topic
     #[command(subcommand)]
-    Subscriptions(SubscriptionsCommand),
+    Subscriptions(TopicSubscriptionsCommand),
     /// Manage the rules of a subscription
     #[command(subcommand)]
     Rules(RulesCommand),
 }
 
 #[derive(Subcommand, Debug)]
-pub(super) enum TopicsCommand {
+pub(super) enum ServiceBusTopicsCommand {
     /// List topics
     List,
     /// Create a topic, or replace its definition
@@ -37,7 +38,7 @@ pub(super) enum TopicsCommand {
         #[command(flatten)]
         upkeep: UpkeepArgs,
         #[command(flatten)]
-        intake: Intake,
+        intake: SendingOptions,
     },
     /// Show one topic
     Show { topic: String },
@@ -50,16 +51,16 @@ pub(super) enum TopicsCommand {
 }
 
 #[derive(Subcommand, Debug)]
-pub(super) enum SubscriptionsCommand {
+pub(super) enum TopicSubscriptionsCommand {
     /// List the subscriptions of a topic, and how many messages lie in them
-    List(OfTopic),
+    List(TopicArguments),
     /// Create a subscription, which gets all messages until its rules say otherwise, or replace its definition
     Create {
         subscription: String,
         #[command(flatten)]
-        of: OfTopic,
+        of: TopicArguments,
         #[command(flatten)]
-        settings: Settings,
+        settings: ReceivingOptions,
         /// Have rules that cannot be evaluated not match, instead of dead-lettering the message
         #[arg(long)]
         ignore_filter_errors: bool,
@@ -68,20 +69,20 @@ pub(super) enum SubscriptionsCommand {
     Show {
         subscription: String,
         #[command(flatten)]
-        of: OfTopic,
+        of: TopicArguments,
     },
     /// Delete a subscription with its messages
     Delete {
         subscription: String,
         #[command(flatten)]
-        of: OfTopic,
+        of: TopicArguments,
         #[command(flatten)]
         deletion: Deletion,
     },
 }
 
 #[derive(Args, Debug)]
-pub(super) struct OfTopic {
+pub(super) struct TopicArguments {
     /// The topic
     #[arg(long)]
     topic: String,
@@ -90,27 +91,27 @@ pub(super) struct OfTopic {
 #[derive(Subcommand, Debug)]
 pub(super) enum RulesCommand {
     /// List the rules of a subscription
-    List(OfSubscription),
+    List(SubscriptionArguments),
     /// Create a rule, or replace it: for all messages unless a filter is given
     Create(CreateRule),
     /// Show one rule
     Show {
         rule: String,
         #[command(flatten)]
-        of: OfSubscription,
+        of: SubscriptionArguments,
     },
     /// Delete a rule
     Delete {
         rule: String,
         #[command(flatten)]
-        of: OfSubscription,
+        of: SubscriptionArguments,
         #[command(flatten)]
         deletion: Deletion,
     },
 }
 
 #[derive(Args, Debug)]
-pub(super) struct OfSubscription {
+pub(super) struct SubscriptionArguments {
     /// The topic
     #[arg(long)]
     topic: String,
@@ -123,7 +124,7 @@ pub(super) struct OfSubscription {
 pub(super) struct CreateRule {
     rule: String,
     #[command(flatten)]
-    of: OfSubscription,
+    of: SubscriptionArguments,
     /// Messages for which this is true, such as "total > 100 AND sys.Label = 'paid'"
     #[arg(long, value_name = "CONDITION", conflicts_with_all = ["label", "equal"])]
     sql: Option<String>,
@@ -141,7 +142,7 @@ pub(super) struct CreateRule {
 const TOPICS: [&str; 1] = ["serviceBusTopics"];
 
 impl Run for ServiceBusCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         match self {
             Self::Topics(command) => command.run(server).await,
             Self::Subscriptions(command) => command.run(server).await,
@@ -150,8 +151,8 @@ impl Run for ServiceBusCommand {
     }
 }
 
-impl Run for TopicsCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+impl Run for ServiceBusTopicsCommand {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         match self {
             Self::List => server.get(TOPICS).show(TOPIC_LIST).await,
             Self::Create {
@@ -182,8 +183,8 @@ impl Run for TopicsCommand {
     }
 }
 
-impl Run for SubscriptionsCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+impl Run for TopicSubscriptionsCommand {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         match self {
             Self::List(of) => server.get(of.path()).show(SUBSCRIPTION_LIST).await,
             Self::Create {
@@ -224,7 +225,7 @@ impl Run for SubscriptionsCommand {
 }
 
 impl Run for RulesCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         match self {
             Self::List(of) => server.get(of.path()).show(RULES).await,
             Self::Create(create) => {
@@ -244,14 +245,14 @@ impl Run for RulesCommand {
     }
 }
 
-impl OfTopic {
+impl TopicArguments {
     fn path(&self) -> [&str; 3] {
         let [topics] = TOPICS;
         [topics, &self.topic, "subscriptions"]
     }
 }
 
-impl OfSubscription {
+impl SubscriptionArguments {
     fn path(&self) -> [&str; 5] {
         let [topics] = TOPICS;
         [
@@ -289,7 +290,7 @@ impl CreateRule {
     }
 }
 
-const TOPIC_LIST: List = List {
+const TOPIC_LIST: ListFormat = ListFormat {
     none: "no Service Bus topics yet: create one with `everpost service-bus topics create NAME`",
     columns: &[
         ("NAME", Text("/name")),
@@ -298,12 +299,12 @@ const TOPIC_LIST: List = List {
     ],
 };
 
-const SUBSCRIPTION_LIST: List = List {
+const SUBSCRIPTION_LIST: ListFormat = ListFormat {
     none: "no subscriptions yet: create one with `everpost service-bus subscriptions create NAME`",
     columns: COLUMNS,
 };
 
-const RULES: List = List {
+const RULES: ListFormat = ListFormat {
     none: "no rules: the subscription gets no messages",
     columns: &[
         ("NAME", Text("/name")),

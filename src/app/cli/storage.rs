@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use crate::app::cli::output::{moment, text};
-use crate::app::cli::request::{Run, Server};
+use crate::app::cli::request::{RemoteServer, Run};
 use crate::app::cli::table::Cell::{Of, Text};
 use crate::app::cli::table::Details;
 use crate::base::human::{bytes, date_time};
 use crate::wire::query::StorageParameters;
 
 impl Run for StorageParameters {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let request = server.get(["everpost", "storage"]);
         request.query(self).show(STORAGE).await
     }

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::app::cli::output::{Output, note, print_exactly, text};
-use crate::app::cli::request::Server;
+use crate::app::cli::request::RemoteServer;
 use crate::app::cli::server::ServerArgs;
 use crate::base::visible_json;
 
@@ -26,7 +26,7 @@ pub(super) struct SupportBundleArgs {
 
 impl SupportBundleArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let server = Server::new(self.server.find()?, Output::default())?;
+        let server = RemoteServer::new(self.server.find()?, Output::default())?;
         let bundle = server.post(["everpost", "supportBundle"]).send().await?;
         let file = self.output.unwrap_or_else(|| file_of(&bundle));
         let document = visible_json(&format!("{bundle:#}\n"));

@@ -50,12 +50,12 @@ impl Cell {
 }
 
 /// A kind of list: its columns, and what is said where there are no rows.
-pub(super) struct List {
+pub(super) struct ListFormat {
     pub(super) none: &'static str,
     pub(super) columns: &'static [Field],
 }
 
-impl View for List {
+impl View for ListFormat {
     fn text(self, page: &Value, screen: Screen) -> String {
         let rows = match items(page, "/value") {
             [] => format!("{}\n", self.none),
@@ -79,8 +79,8 @@ fn more(page: &Value) -> String {
 }
 
 /// The rows in columns, this much to the right.
-pub(super) fn rows_of(rows: &[Value], columns: &[Field], indent: u16) -> Table {
-    let mut table = Table::new(columns.iter().map(|(name, _)| *name), indent);
+pub(super) fn rows_of(rows: &[Value], columns: &[Field], indent: u16) -> TextTable {
+    let mut table = TextTable::new(columns.iter().map(|(name, _)| *name), indent);
     for (column, (_, cell)) in table.0.column_iter_mut().zip(columns) {
         if matches!(cell, Cell::Word(_) | Cell::Time(_)) {
             column.set_constraint(ColumnConstraint::ContentWidth);
@@ -97,7 +97,7 @@ pub(super) struct Details(pub(super) &'static [Field]);
 
 impl View for Details {
     fn text(self, value: &Value, _: Screen) -> String {
-        let mut lines = Lines::default();
+        let mut lines = NamedValues::default();
         for (name, cell) in self.0 {
             match cell {
                 Cell::Time(pointer) => lines.time(name, value, pointer),
@@ -112,9 +112,9 @@ impl View for Details {
 
 /// Names with their values, which are shown whole.
 #[derive(Default)]
-pub(super) struct Lines(Vec<(String, String)>);
+pub(super) struct NamedValues(Vec<(String, String)>);
 
-impl Lines {
+impl NamedValues {
     /// Adds a line, unless there is nothing to say.
     pub(super) fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let value = value.into();
@@ -132,7 +132,7 @@ impl Lines {
     }
 }
 
-impl fmt::Display for Lines {
+impl fmt::Display for NamedValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.0.iter().map(|(name, _)| name.chars().count());
         let width = widths.max().unwrap_or(0) + usize::from(GAP);
@@ -142,9 +142,9 @@ impl fmt::Display for Lines {
 }
 
 /// Rows below a head. On a terminal each takes one line: what does not fit is shortened.
-pub(super) struct Table(comfy_table::Table);
+pub(super) struct TextTable(comfy_table::Table);
 
-impl Table {
+impl TextTable {
     pub(super) fn new<'a>(head: impl IntoIterator<Item = &'a str>, indent: u16) -> Self {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING);
@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    const LIST: List = List {
+    const LIST: ListFormat = ListFormat {
         none: "no topics yet",
         columns: &[
             ("NAME", Cell::Text("/name")),
@@ -262,7 +262,7 @@ mod tests {
             width: None,
             is_colored: true,
         };
-        let mut table = Table::new(["STATE"], 0);
+        let mut table = TextTable::new(["STATE"], 0);
         table.row(["Failed".to_owned()]);
         assert!(table.text(colored).contains("\u{1b}["));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::app::cli::output::{Screen, items, moment, text};
-use crate::app::cli::table::Table;
+use crate::app::cli::table::TextTable;
 use crate::base::Timestamp;
 use crate::base::human::{date_time, date_time_ms, relative, span};
 
@@ -29,7 +29,7 @@ pub(super) fn timeline(delivery: &Value, now: Timestamp, screen: Screen) -> Stri
     }
     let attempts = items(delivery, "/deliveryAttempts");
     if !attempts.is_empty() {
-        let mut table = Table::new(HEAD, 2);
+        let mut table = TextTable::new(HEAD, 2);
         let mut before = None;
         for attempt in attempts {
             let started_at = moment(attempt, "/startedAt");

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::app::cli::admin::RoleName;
 use crate::app::cli::confirm::Deletion;
 use crate::app::cli::output::{Output, print, text};
-use crate::app::cli::request::Server;
+use crate::app::cli::request::RemoteServer;
 use crate::app::cli::server::{ServerArgs, existing_data_dir, management_token};
 use crate::app::cli::table::Cell::{Text, Time, Word};
-use crate::app::cli::table::List;
+use crate::app::cli::table::ListFormat;
 use crate::app::config::Config;
 use crate::app::management_token;
 use crate::base::Entropy;
@@ -53,7 +53,7 @@ enum TokenCommand {
 
 impl TokenArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let server = || Server::new(self.server.find()?, self.output);
+        let server = || RemoteServer::new(self.server.find()?, self.output);
         let print_token = |token: Secret| Ok(print(&format!("{}\n", token.reveal()))?);
         match self.command {
             None => {
@@ -78,7 +78,7 @@ impl TokenArgs {
     }
 }
 
-const TOKEN_LIST: List = List {
+const TOKEN_LIST: ListFormat = ListFormat {
     none: "no tokens but the management token",
     columns: &[
         ("NAME", Text("/name")),

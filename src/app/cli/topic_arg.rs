@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::app::cli::output::{items, text};
-use crate::app::cli::request::Server;
+use crate::app::cli::request::RemoteServer;
 
 /// Which namespace is meant.
 #[derive(Args, Clone, Debug, Default)]
@@ -24,7 +24,7 @@ impl NamespaceArgs {
     }
 
     /// The names of the topics of the namespace; without one, of all topics everywhere.
-    pub(super) async fn topic_names(&self, server: &Server) -> anyhow::Result<Vec<String>> {
+    pub(super) async fn topic_names(&self, server: &RemoteServer) -> anyhow::Result<Vec<String>> {
         let mut names = names(server, &self.topics()).await?;
         if self.namespace.is_none() {
             for namespace in self::names(server, &["namespaces"]).await? {
@@ -45,7 +45,7 @@ impl NamespaceArgs {
     }
 }
 
-async fn names(server: &Server, path: &[&str]) -> anyhow::Result<Vec<String>> {
+async fn names(server: &RemoteServer, path: &[&str]) -> anyhow::Result<Vec<String>> {
     let found = server.get(path).send().await?;
     let all = items(&found, "/value").iter();
     Ok(all.map(|each: &Value| text(each, "/name")).collect())

@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::cli::body;
-use crate::app::cli::delete::{DeleteArgs, Scope};
+use crate::app::cli::delete::{DeleteArgs, DeletionScope};
 use crate::app::cli::filter::{name_and_value, object};
 use crate::app::cli::output::{Screen, View, items, number, plural, text};
-use crate::app::cli::request::{Run, Server};
-use crate::app::cli::schema::Schema;
+use crate::app::cli::request::{RemoteServer, Run};
+use crate::app::cli::schema::SchemaArgument;
 use crate::app::cli::table::Cell::{Of, Text};
-use crate::app::cli::table::{Details, List};
+use crate::app::cli::table::{Details, ListFormat};
 use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
 use crate::app::cli::try_filter::TryFilter;
 
@@ -23,49 +23,49 @@ pub(super) enum TopicsCommand {
     /// List topics
     List(NamespaceArgs),
     /// Create a topic, or replace its definition
-    Create(Create),
+    Create(CreateTopic),
     /// Show one topic
-    Show(Named),
+    Show(NamedTopic),
     /// Try a filter on stored events of a topic; without one, every event matches
     TryFilter(TryFilter),
     /// Delete a topic with its event subscriptions
     Delete {
         #[command(flatten)]
-        named: Named,
+        named: NamedTopic,
         #[command(flatten)]
         how: DeleteArgs,
     },
     /// Show the two keys of a topic, either of which publishes
-    Keys(Named),
+    Keys(NamedTopic),
     /// Replace one of the two keys of a topic
     RegenerateKey {
         #[command(flatten)]
-        named: Named,
+        named: NamedTopic,
         #[command(flatten)]
         key: KeyArg,
     },
 }
 
 #[derive(Args, Debug)]
-pub(super) struct Named {
+pub(super) struct NamedTopic {
     topic: String,
     #[command(flatten)]
     namespace: NamespaceArgs,
 }
 
-impl Named {
+impl NamedTopic {
     fn topic(&self) -> TopicArg<'_> {
         self.namespace.topic(&self.topic)
     }
 }
 
 #[derive(Args, Debug)]
-pub(super) struct Create {
+pub(super) struct CreateTopic {
     #[command(flatten)]
-    named: Named,
+    named: NamedTopic,
     /// What publishers send [default: eventgrid; in a namespace, cloudevents and nothing else]
     #[arg(long, value_enum)]
-    schema: Option<Schema>,
+    schema: Option<SchemaArgument>,
     /// Region to show to clients that expect one [default: local]
     #[arg(long)]
     location: Option<String>,
@@ -85,18 +85,18 @@ pub(super) struct Create {
 pub(super) struct KeyArg {
     #[arg(value_enum)]
     #[serde(rename = "keyName")]
-    key: KeyName,
+    key: KeyArgument,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum KeyName {
+enum KeyArgument {
     Key1,
     Key2,
 }
 
 impl Run for TopicsCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         match self {
             Self::List(namespace) => server.get(namespace.topics()).show(list).await,
             Self::Create(create) => {
@@ -114,7 +114,8 @@ impl Run for TopicsCommand {
             Self::Delete { named, how } => {
                 let topic = named.topic();
                 let request = server.delete(topic.path());
-                how.run(server, request, Scope::Topic(&topic.name())).await
+                how.run(server, request, DeletionScope::Topic(&topic.name()))
+                    .await
             }
             Self::Keys(named) => {
                 let keys = server.post(named.topic().path()).at("listKeys");
@@ -128,7 +129,7 @@ impl Run for TopicsCommand {
     }
 }
 
-impl Create {
+impl CreateTopic {
     fn body(&self) -> anyhow::Result<Value> {
         if let Some(file) = &self.file {
             return body::read(file);
@@ -144,8 +145,8 @@ impl Create {
         if self.retention_days.is_some() {
             bail!("--retention-days is for topics of namespaces; name one with --namespace");
         }
-        let schema = self.schema.unwrap_or(Schema::Eventgrid);
-        if schema == Schema::Custom {
+        let schema = self.schema.unwrap_or(SchemaArgument::Eventgrid);
+        if schema == SchemaArgument::Custom {
             bail!("a custom schema needs a mapping: pass the whole definition with --file");
         }
         Ok(json!({
@@ -157,7 +158,10 @@ impl Create {
 }
 
 /// The first key of a topic, with which to publish to it.
-pub(super) async fn first_key(server: &Server, topic: TopicArg<'_>) -> anyhow::Result<String> {
+pub(super) async fn first_key(
+    server: &RemoteServer,
+    topic: TopicArg<'_>,
+) -> anyhow::Result<String> {
     let keys = server.post(topic.path()).at("listKeys").send().await?;
     match keys["key1"].as_str() {
         Some(key) => Ok(key.to_owned()),
@@ -168,7 +172,7 @@ pub(super) async fn first_key(server: &Server, topic: TopicArg<'_>) -> anyhow::R
     }
 }
 
-const TOPICS: List = List {
+const TOPICS: ListFormat = ListFormat {
     none: "no topics yet: create one with `everpost topics create NAME`",
     columns: &[
         ("NAME", Text("/name")),

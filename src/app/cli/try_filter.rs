@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::app::cli::body;
 use crate::app::cli::filter::FilterArgs;
 use crate::app::cli::output::{Screen, items, moment, number, text};
-use crate::app::cli::request::Server;
+use crate::app::cli::request::RemoteServer;
 use crate::app::cli::table::Cell::{Text, Time, Word};
 use crate::app::cli::table::{Field, rows_of};
 use crate::app::cli::topic_arg::NamespaceArgs;
@@ -33,7 +33,7 @@ pub(super) struct TryFilter {
 }
 
 impl TryFilter {
-    pub(super) async fn run(&self, server: &Server) -> anyhow::Result<()> {
+    pub(super) async fn run(&self, server: &RemoteServer) -> anyhow::Result<()> {
         let topic = self.namespace.topic(&self.topic);
         let given = match (&self.file, topic.is_in_namespace()) {
             (Some(file), _) => Some(body::read(file)?),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::app::config::keys::{Key, VARIABLE_PREFIX};
-use crate::app::config::raw::Origin;
+use crate::app::config::keys::{SettingKey, VARIABLE_PREFIX};
+use crate::app::config::raw::GivenOrigin;
 use crate::app::config::settings::KEYS;
 
 /// One thing that is wrong with the configuration.
@@ -29,7 +29,7 @@ impl ConfigFault {
     }
 
     /// About a setting that was given.
-    pub(super) fn of_value(key: &Key, origin: &Origin, problem: &str) -> Self {
+    pub(super) fn of_value(key: &SettingKey, origin: &GivenOrigin, problem: &str) -> Self {
         let (variable, origin) = (key.variable(), origin.to_string());
         let place = if origin.starts_with(&variable) {
             format!("(set by {origin})")
@@ -40,12 +40,12 @@ impl ConfigFault {
     }
 
     /// About a setting that was not given.
-    pub(super) fn of_absence(key: &Key, problem: &str) -> Self {
+    pub(super) fn of_absence(key: &SettingKey, problem: &str) -> Self {
         Self::new(key.name, format!("({}) {problem}", key.variable()))
     }
 
     /// About a name in the file that belongs to no setting.
-    pub(super) fn unknown_key(name: &str, origin: &Origin) -> Self {
+    pub(super) fn unknown_key(name: &str, origin: &GivenOrigin) -> Self {
         let problem = format!("is no setting, but {origin} sets it; {}", advice(name));
         Self::new(name, problem)
     }
@@ -85,7 +85,7 @@ fn advice(name: &str) -> String {
     }
     match nearest(name, names().map(str::to_owned)) {
         Some(near) => {
-            let variable = Key::named(&near).variable();
+            let variable = SettingKey::named(&near).variable();
             format!("did you mean {near:?} ({variable})?")
         }
         None => "`everpost config sample` lists them all".to_owned(),
@@ -127,8 +127,8 @@ fn meant(name: &str) -> Vec<String> {
         meant.map_or(word, |(_, meant)| meant).to_owned()
     };
     let words: BTreeSet<String> = name.split('_').map(word).collect();
-    let bare = |key: &Key| key.variable()[VARIABLE_PREFIX.len()..].to_owned();
-    let others = |key: &Key| {
+    let bare = |key: &SettingKey| key.variable()[VARIABLE_PREFIX.len()..].to_owned();
+    let others = |key: &SettingKey| {
         let bare = bare(key);
         let own: BTreeSet<&str> = bare.split('_').collect();
         let has_all = words.iter().all(|word| own.contains(word.as_str()));
@@ -138,7 +138,10 @@ fn meant(name: &str) -> Vec<String> {
     let found = KEYS
         .iter()
         .filter(|key| fewest.is_some() && others(key) == fewest);
-    let found: Vec<String> = found.take(SUGGESTIONS_MAX).map(Key::variable).collect();
+    let found: Vec<String> = found
+        .take(SUGGESTIONS_MAX)
+        .map(SettingKey::variable)
+        .collect();
     if found.is_empty() {
         nearest(name, KEYS.iter().map(bare))
             .map(|near| format!("{VARIABLE_PREFIX}{near}"))

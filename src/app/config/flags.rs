@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use crate::app::config::keys::Key;
+use crate::app::config::keys::SettingKey;
 use crate::app::config::settings::KEYS;
 use crate::model::setting::SettingKind;
 
@@ -16,13 +16,14 @@ pub struct ConfigFlags {
     /// `--config FILE`.
     pub config_file: Option<PathBuf>,
     /// Each setting that was given, with its values; of a secret, the path of its file.
-    pub settings: Vec<(&'static Key, Vec<String>)>,
+    pub settings: Vec<(&'static SettingKey, Vec<String>)>,
 }
 
 impl ConfigFlags {
     /// Sets one setting, as its flag would.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
-        self.settings.push((Key::named(name), vec![value.into()]));
+        self.settings
+            .push((SettingKey::named(name), vec![value.into()]));
     }
 }
 
@@ -41,7 +42,7 @@ impl Args for ConfigFlags {
 
 impl FromArgMatches for ConfigFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let values = |key: &Key| -> Option<Vec<String>> {
+        let values = |key: &SettingKey| -> Option<Vec<String>> {
             let values = matches.get_many::<String>(&key.flag())?;
             Some(values.cloned().collect())
         };
@@ -68,7 +69,7 @@ fn config_file() -> Arg {
         .help("Configuration file, in TOML [env: EVERPOST_CONFIG] [default: everpost.toml in the data directory, if it is there]")
 }
 
-fn flag(key: &'static Key) -> Arg {
+fn flag(key: &'static SettingKey) -> Arg {
     let arg = Arg::new(key.flag())
         .long(key.flag())
         .value_name(value_name(key))
@@ -85,7 +86,7 @@ fn flag(key: &'static Key) -> Arg {
     }
 }
 
-fn value_name(key: &Key) -> &'static str {
+fn value_name(key: &SettingKey) -> &'static str {
     if key.secret {
         return "FILE";
     }
@@ -96,7 +97,7 @@ fn value_name(key: &Key) -> &'static str {
     }
 }
 
-fn help(key: &Key) -> String {
+fn help(key: &SettingKey) -> String {
     let file = if key.secret {
         "File with this secret: "
     } else {

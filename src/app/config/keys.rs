@@ -5,7 +5,7 @@ use crate::model::setting::SettingKind;
 
 /// One setting.
 #[derive(Debug)]
-pub struct Key {
+pub struct SettingKey {
     /// Its dotted name in the file.
     pub name: &'static str,
     /// In a few words, for people.
@@ -37,9 +37,9 @@ pub(super) const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 pub(super) const CLIENT_VARIABLES: [&str; 3] =
     ["EVERPOST_URL", "EVERPOST_KEY", "EVERPOST_KEY_FILE"];
 
-impl Key {
+impl SettingKey {
     /// The setting of that name. Asking for one that does not exist is a mistake in the program.
-    pub fn named(name: &str) -> &'static Key {
+    pub fn named(name: &str) -> &'static SettingKey {
         let found = KEYS.iter().find(|key| key.name == name);
         found.expect("settings are asked for by names of the registry")
     }

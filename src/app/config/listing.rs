@@ -2,7 +2,7 @@
 
 use textwrap::{Options, fill};
 
-use crate::app::config::keys::Key;
+use crate::app::config::keys::SettingKey;
 use crate::app::config::raw::RawConfig;
 use crate::app::config::settings::KEYS;
 use crate::model::setting::{Setting, Settings};
@@ -24,7 +24,7 @@ pub(super) fn in_force(raw: &RawConfig) -> Settings {
     }
 }
 
-fn setting(raw: &RawConfig, key: &Key) -> Setting {
+fn setting(raw: &RawConfig, key: &SettingKey) -> Setting {
     let (mut values, origin) = raw.lookup(key);
     if key.secret && !values.is_empty() {
         values = vec![MASK.to_owned()];
@@ -66,7 +66,7 @@ fn line(setting: &Setting) -> (String, &str) {
     let name = setting.name;
     let line = match &setting.values {
         None => format!("# {name} is not set"),
-        Some(values) => format!("{name} = {}", Key::named(name).to_toml(values)),
+        Some(values) => format!("{name} = {}", SettingKey::named(name).to_toml(values)),
     };
     let place = match setting.place.as_str() {
         "" => setting.origin.name(),
@@ -88,7 +88,7 @@ pub fn sample() -> String {
     format!("{head}{entries}")
 }
 
-fn entry(key: &Key) -> String {
+fn entry(key: &SettingKey) -> String {
     let (name, variable, flag) = (key.name, key.variable(), key.flag());
     let doc = wrapped(key.doc);
     if key.secret {

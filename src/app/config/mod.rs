@@ -19,15 +19,15 @@ use crate::model::setting::SavedSettings;
 
 pub use self::fault::{ConfigFault, ConfigFaults};
 pub use self::flags::ConfigFlags;
-pub use self::keys::Key;
+pub use self::keys::SettingKey;
 pub use self::listing::{sample, show};
-pub use self::raw::{CONFIG_FILE, Origin, RawConfig};
+pub use self::raw::{CONFIG_FILE, GivenOrigin, RawConfig};
 pub use self::settings::{Config, KEYS, LogFormat};
 
 impl Config {
     /// Checks the settings: all faults at once, those of gathering included.
     pub fn resolve(raw: &RawConfig) -> Result<Self, ConfigFaults> {
-        let mut read = Reader {
+        let mut read = SettingsReader {
             raw,
             faults: raw.faults.clone(),
         };
@@ -58,21 +58,21 @@ impl Config {
     /// Returns the problem of `text` as the value of a setting that is saved while the appliance runs, written as in an
     /// environment variable.
     pub fn problem_of_saved(&self, name: &str, text: &str) -> Option<String> {
-        let key = Key::named(name);
+        let key = SettingKey::named(name);
         self.raw.problem_of_saved(key, &key.split(text))
     }
 }
 
 /// Reads settings and collects faults. A setting that is at fault gets its default.
-struct Reader<'a> {
+struct SettingsReader<'a> {
     raw: &'a RawConfig,
     faults: Vec<ConfigFault>,
 }
 
-impl Reader<'_> {
+impl SettingsReader<'_> {
     /// Settings that are nothing without each other, and those that exclude each other.
     fn check_pairs(&mut self, config: &Config) {
-        let is_given = |name| self.raw.given(Key::named(name)).is_some();
+        let is_given = |name| self.raw.given(SettingKey::named(name)).is_some();
         let pairs = [
             ("admin.user", "admin.password"),
             ("tls.cert", "tls.key"),
@@ -86,9 +86,12 @@ impl Reader<'_> {
                 (true, true) | (false, false) => continue,
             };
             let problem = format!("is missing, but {present} is set; set both or none");
-            faults.push(ConfigFault::of_absence(Key::named(missing), &problem));
+            faults.push(ConfigFault::of_absence(
+                SettingKey::named(missing),
+                &problem,
+            ));
         }
-        let both = Key::named("tls.dev");
+        let both = SettingKey::named("tls.dev");
         if let Some(given) = self.raw.given(both)
             && config.tls_dev
             && is_given("tls.cert")
@@ -96,7 +99,7 @@ impl Reader<'_> {
             let problem = "cannot be on while tls.cert is set; choose one of them";
             faults.push(ConfigFault::of_value(both, &given.origin, problem));
         }
-        let listen = Key::named("listen");
+        let listen = SettingKey::named("listen");
         if self.raw.lookup(listen).0.is_empty() {
             let problem = "is empty; name an address with a port, like 127.0.0.1:8080";
             faults.push(ConfigFault::of_absence(listen, problem));
@@ -107,7 +110,7 @@ impl Reader<'_> {
 
     /// Adds a fault for each missing setting without which nobody could sign in.
     fn check_sign_in(&mut self, config: &Config) {
-        let is_given = |name| self.raw.given(Key::named(name)).is_some();
+        let is_given = |name| self.raw.given(SettingKey::named(name)).is_some();
         let by_proxy = is_given("sign_in.proxy_user_header");
         let is_external = by_proxy || is_given("oidc.issuer");
         let groups = [
@@ -116,7 +119,7 @@ impl Reader<'_> {
             &config.sign_in_viewer_groups,
         ];
         let mut missing = |name, problem: &str| {
-            let fault = ConfigFault::of_absence(Key::named(name), problem);
+            let fault = ConfigFault::of_absence(SettingKey::named(name), problem);
             self.faults.push(fault);
         };
         if by_proxy && config.http_trusted_proxies.is_empty() {
@@ -137,7 +140,7 @@ impl Reader<'_> {
 
     fn value<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {
         let default = || {
-            let default = Key::named(name).default;
+            let default = SettingKey::named(name).default;
             parse(default.expect("only for settings with a default")).expect("defaults are valid")
         };
         self.optional(name, &parse).unwrap_or_else(default)
@@ -145,7 +148,7 @@ impl Reader<'_> {
 
     /// `None` if it is not given, or at fault.
     fn optional<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
-        let key = Key::named(name);
+        let key = SettingKey::named(name);
         let given = self.raw.given(key)?;
         let parsed = match given.values.as_slice() {
             [value] => parse(value),
@@ -162,7 +165,7 @@ impl Reader<'_> {
     }
 
     fn list<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
-        let key = Key::named(name);
+        let key = SettingKey::named(name);
         let (values, origin) = self.raw.lookup(key);
         let mut parsed = Vec::new();
         for value in &values {

@@ -10,7 +10,7 @@ use crate::app::config::fault::ConfigFault;
 use crate::app::config::file::{self, FileEntry};
 use crate::app::config::flags::ConfigFlags;
 use crate::app::config::keys::{
-    CLIENT_VARIABLES, CONFIG_VARIABLE, Key, OTLP_VARIABLE, VARIABLE_PREFIX,
+    CLIENT_VARIABLES, CONFIG_VARIABLE, OTLP_VARIABLE, SettingKey, VARIABLE_PREFIX,
 };
 use crate::app::config::settings::{KEYS, problem_of};
 use crate::app::files;
@@ -24,7 +24,7 @@ pub const CONFIG_FILE: &str = "everpost.toml";
 /// The settings as they were given, before their values are checked.
 #[derive(Clone, Default)]
 pub struct RawConfig {
-    settings: BTreeMap<&'static str, Given>,
+    settings: BTreeMap<&'static str, GivenSetting>,
     /// The configuration file; `None` if it would be the data directory's own and is not there.
     file: Option<PathBuf>,
     pub(super) faults: Vec<ConfigFault>,
@@ -32,14 +32,14 @@ pub struct RawConfig {
 
 /// One setting as it was given.
 #[derive(Clone)]
-pub(super) struct Given {
+pub(super) struct GivenSetting {
     pub(super) values: Vec<String>,
-    pub(super) origin: Origin,
+    pub(super) origin: GivenOrigin,
 }
 
 /// Where a setting comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct GivenOrigin {
     pub(super) kind: SettingOrigin,
     /// The path of the file, the variable, the flag with its dashes; behind ` = ` the file of a secret. Empty
     /// for a default.
@@ -75,7 +75,7 @@ impl RawConfig {
     pub(super) fn with_saved(&self, saved: &SavedSettings) -> Self {
         let mut raw = self.clone();
         for (name, text) in saved {
-            let origin = Origin::new(SettingOrigin::Saved, "");
+            let origin = GivenOrigin::new(SettingOrigin::Saved, "");
             let Some(key) = KEYS.iter().find(|key| key.is_live && key.name == name) else {
                 raw.faults.push(ConfigFault::unknown_key(name, &origin));
                 continue;
@@ -90,13 +90,13 @@ impl RawConfig {
             given
                 .and_modify(|given| {
                     if given.origin.kind == SettingOrigin::File {
-                        *given = Given {
+                        *given = GivenSetting {
                             values: values.clone(),
                             origin: origin.clone(),
                         };
                     }
                 })
-                .or_insert_with(|| Given {
+                .or_insert_with(|| GivenSetting {
                     values: values.clone(),
                     origin: origin.clone(),
                 });
@@ -106,7 +106,7 @@ impl RawConfig {
 
     /// Returns the problem of these values of a setting where somebody saves them while the appliance runs, who need not be
     /// somebody who may write anywhere on this machine.
-    pub(super) fn problem_of_saved(&self, key: &Key, values: &[String]) -> Option<String> {
+    pub(super) fn problem_of_saved(&self, key: &SettingKey, values: &[String]) -> Option<String> {
         let problem = problem_of(key, values);
         if problem.is_some() || key.name != "backup.dir" {
             return problem;
@@ -115,7 +115,8 @@ impl RawConfig {
             let places = values.iter().map(|text| BackupPlace::parse(text));
             places.filter_map(Result::ok).collect()
         };
-        let allowed = ["backup.dir", "backup.allow"].map(|name| self.lookup(Key::named(name)).0);
+        let allowed =
+            ["backup.dir", "backup.allow"].map(|name| self.lookup(SettingKey::named(name)).0);
         let allowed = places(&allowed.concat());
         let is_allowed = |place: &BackupPlace| is_backup_place_allowed(allowed.iter(), place);
         (!places(values).iter().all(is_allowed)).then(|| {
@@ -125,12 +126,12 @@ impl RawConfig {
     }
 
     /// The values of a setting, its default included, and where they come from.
-    pub fn lookup(&self, key: &Key) -> (Vec<String>, Origin) {
+    pub fn lookup(&self, key: &SettingKey) -> (Vec<String>, GivenOrigin) {
         match self.given(key) {
             Some(given) => (given.values.clone(), given.origin.clone()),
             None => {
                 let default = key.default.map(|text| key.split(text));
-                let origin = Origin::new(SettingOrigin::Default, "");
+                let origin = GivenOrigin::new(SettingOrigin::Default, "");
                 (default.unwrap_or_default(), origin)
             }
         }
@@ -147,17 +148,17 @@ impl RawConfig {
     }
 
     fn own_file(&self) -> PathBuf {
-        let (data_dir, _) = self.lookup(Key::named("data_dir"));
+        let (data_dir, _) = self.lookup(SettingKey::named("data_dir"));
         Path::new(&data_dir.concat()).join(CONFIG_FILE)
     }
 
-    pub(super) fn given(&self, key: &Key) -> Option<&Given> {
+    pub(super) fn given(&self, key: &SettingKey) -> Option<&GivenSetting> {
         self.settings.get(key.name)
     }
 
-    fn add_flags(&mut self, flags: Vec<(&'static Key, Vec<String>)>) {
+    fn add_flags(&mut self, flags: Vec<(&'static SettingKey, Vec<String>)>) {
         for (key, values) in flags {
-            let origin = Origin::new(SettingOrigin::Flag, format!("--{}", key.flag()));
+            let origin = GivenOrigin::new(SettingOrigin::Flag, format!("--{}", key.flag()));
             self.set(key, key.secret, &values, origin);
         }
     }
@@ -181,9 +182,9 @@ impl RawConfig {
                 Some(variable) => self.add_variable(variable, value),
             }
         }
-        let key = Key::named("tracing.otlp_endpoint");
+        let key = SettingKey::named("tracing.otlp_endpoint");
         if let Some(url) = collector.filter(|_| self.given(key).is_none()) {
-            let origin = Origin::new(SettingOrigin::Environment, OTLP_VARIABLE);
+            let origin = GivenOrigin::new(SettingOrigin::Environment, OTLP_VARIABLE);
             self.set(key, false, &[url], origin);
         }
         config_file
@@ -192,13 +193,13 @@ impl RawConfig {
     /// An empty variable counts as unset before it comes here: that is how compose files pass on what
     /// nobody set.
     fn add_variable(&mut self, variable: &str, value: OsString) {
-        let Some((key, is_file)) = find(variable, "_FILE", Key::variable) else {
+        let Some((key, is_file)) = find(variable, "_FILE", SettingKey::variable) else {
             if !is_foreign(variable) {
                 self.faults.push(ConfigFault::unknown_variable(variable));
             }
             return;
         };
-        let origin = Origin::new(SettingOrigin::Environment, variable);
+        let origin = GivenOrigin::new(SettingOrigin::Environment, variable);
         let Ok(value) = value.into_string() else {
             let fault = ConfigFault::of_value(key, &origin, "is not UTF-8 text");
             return self.faults.push(fault);
@@ -234,8 +235,8 @@ impl RawConfig {
     }
 
     fn add_entry(&mut self, entry: FileEntry, path: &Path) {
-        let origin = Origin::new(SettingOrigin::File, path.display().to_string());
-        let name = |key: &Key| key.name.to_owned();
+        let origin = GivenOrigin::new(SettingOrigin::File, path.display().to_string());
+        let name = |key: &SettingKey| key.name.to_owned();
         match (find(&entry.name, "_file", name), entry.values) {
             (None, _) => {
                 let fault = ConfigFault::unknown_key(&entry.name, &origin);
@@ -251,7 +252,13 @@ impl RawConfig {
 
     /// The first to set something wins: the origins come in the order of their precedence. With `is_file` the
     /// value is the path of a file that holds a secret.
-    fn set(&mut self, key: &'static Key, is_file: bool, values: &[String], mut origin: Origin) {
+    fn set(
+        &mut self,
+        key: &'static SettingKey,
+        is_file: bool,
+        values: &[String],
+        mut origin: GivenOrigin,
+    ) {
         let values = if is_file {
             let path = values.concat();
             origin.place = format!("{} = {path}", origin.place);
@@ -274,7 +281,8 @@ impl RawConfig {
                 return self.faults.push(fault);
             }
         };
-        self.settings.insert(key.name, Given { values, origin });
+        self.settings
+            .insert(key.name, GivenSetting { values, origin });
     }
 }
 
@@ -285,7 +293,7 @@ impl fmt::Debug for RawConfig {
     }
 }
 
-impl Origin {
+impl GivenOrigin {
     fn new(kind: SettingOrigin, place: impl Into<String>) -> Self {
         Self {
             kind,
@@ -295,7 +303,7 @@ impl Origin {
 }
 
 /// Writes the origin as it follows "set by" and stands in comments: `--listen`, `EVERPOST_LISTEN`, `etc/everpost.toml`.
-impl fmt::Display for Origin {
+impl fmt::Display for GivenOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.place.as_str() {
             "" => self.kind.name(),
@@ -305,7 +313,11 @@ impl fmt::Display for Origin {
 }
 
 /// The setting of that name, and whether the name is that of a file with a secret, which ends in `suffix`.
-fn find(name: &str, suffix: &str, name_of: fn(&Key) -> String) -> Option<(&'static Key, bool)> {
+fn find(
+    name: &str,
+    suffix: &str,
+    name_of: fn(&SettingKey) -> String,
+) -> Option<(&'static SettingKey, bool)> {
     let named = |name: &str| KEYS.iter().find(|key| name_of(key) == name);
     let by_file = || named(name.strip_suffix(suffix)?).filter(|key| key.secret);
     match named(name) {

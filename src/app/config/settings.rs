@@ -11,8 +11,8 @@ use ipnet::IpNet;
 use url::Url;
 use uuid::Uuid;
 
-use crate::app::config::Reader;
-use crate::app::config::keys::Key;
+use crate::app::config::SettingsReader;
+use crate::app::config::keys::SettingKey;
 use crate::app::config::listing;
 use crate::app::config::raw::RawConfig;
 use crate::app::config::values::*;
@@ -62,7 +62,7 @@ macro_rules! settings {
         }
 
         /// All settings, in the order in which they are shown.
-        pub static KEYS: &[Key] = &[$(Key {
+        pub static KEYS: &[SettingKey] = &[$(SettingKey {
             name: $name,
             title: $title,
             kind: $written,
@@ -83,14 +83,14 @@ macro_rules! settings {
         }
 
         /// Returns the problem of these values of a setting, if there is one.
-        pub(super) fn problem_of(key: &Key, values: &[String]) -> Option<String> {
+        pub(super) fn problem_of(key: &SettingKey, values: &[String]) -> Option<String> {
             match key.name {
                 $($name => first_problem(values, $parse),)*
                 _ => None,
             }
         }
 
-        impl Reader<'_> {
+        impl SettingsReader<'_> {
             pub(super) fn config(&mut self) -> Config {
                 Config {
                     $($field: self.$kind($name, $parse),)*

@@ -149,7 +149,7 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
     let check = |flags: &[&str], environment: &[&str], listen: &str, origin: &str| {
         let raw = scene.gather(flags, environment);
         let config = Config::resolve(&raw).expect("no fault");
-        let (_, from) = raw.lookup(Key::named("listen"));
+        let (_, from) = raw.lookup(SettingKey::named("listen"));
         let here = scene.0.path().to_str().expect("a plain path");
         let listening: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
         assert_eq!(listening.join(","), listen, "{flags:?} {environment:?}");
@@ -575,7 +575,7 @@ fn the_sample_uncommented_is_the_default() {
 
 #[test]
 fn names_are_unambiguous() {
-    let mut variables: Vec<String> = KEYS.iter().map(Key::variable).collect();
+    let mut variables: Vec<String> = KEYS.iter().map(SettingKey::variable).collect();
     variables.extend(
         KEYS.iter()
             .filter(|key| key.secret)
@@ -734,7 +734,7 @@ fn the_collector_of_open_telemetry_is_taken_where_ours_is_not_set() {
     let theirs = "OTEL_EXPORTER_OTLP_ENDPOINT=http://theirs:4318";
     let ours = "EVERPOST_TRACING_OTLP_ENDPOINT=http://ours:4318";
     let flag = ["--tracing-otlp-endpoint", "http://flag:4318"];
-    let key = Key::named("tracing.otlp_endpoint");
+    let key = SettingKey::named("tracing.otlp_endpoint");
     for (flags, environment, expected, from) in [
         (&[][..], &[][..], "", ""),
         (

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::request::ReceivedRequest;
 
 use self::log::RequestLog;
-use self::turns::Turns;
+use self::turns::AnswerCounts;
 use crate::api::Memory;
 use crate::app::forwarded::TrustedProxies;
 use crate::app::listen::{self, ConnectionLimits};
@@ -78,14 +78,14 @@ impl ReceiverOptions {
 
 /// A running webhook. Dropping it stops it at once; [`Receiver::stop`] does so with grace.
 #[derive(Debug)]
-pub struct Receiver {
+pub struct WebhookReceiver {
     address: SocketAddr,
     log: Arc<RequestLog>,
     stopping: CancellationToken,
     serving: JoinHandle<()>,
 }
 
-impl Receiver {
+impl WebhookReceiver {
     /// Starts to listen and to answer.
     pub async fn bind(options: ReceiverOptions) -> io::Result<Self> {
         let listener = TcpListener::bind(options.listen).await?;
@@ -93,7 +93,7 @@ impl Receiver {
         let log = Arc::new(RequestLog::new());
         let stopping = CancellationToken::new();
         let answering = Arc::new(Answering {
-            turns: Mutex::new(Turns::new(options.per_event)),
+            turns: Mutex::new(AnswerCounts::new(options.per_event)),
             options,
             log: Arc::clone(&log),
             stopping: stopping.clone(),
@@ -153,7 +153,7 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for WebhookReceiver {
     fn drop(&mut self) {
         self.stopping.cancel();
     }
@@ -162,7 +162,7 @@ impl Drop for Receiver {
 /// The state that all connections share.
 struct Answering {
     options: ReceiverOptions,
-    turns: Mutex<Turns>,
+    turns: Mutex<AnswerCounts>,
     log: Arc<RequestLog>,
     stopping: CancellationToken,
 }

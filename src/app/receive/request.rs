@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::base::Timestamp;
 use crate::model::response_script::ScriptedResponse;
-use crate::wire::received::{ReceivedEvent, RequestKind};
+use crate::wire::received::{ReceivedProperties, RequestKind};
 use crate::wire::signature::NotSigned;
 
 /// A request and what was answered.
@@ -25,7 +25,7 @@ pub struct ReceivedRequest {
     pub kind: RequestKind,
     /// The result of checking its signature; `None` where none is expected.
     pub signature: Option<Result<(), NotSigned>>,
-    pub events: Vec<ReceivedEvent>,
+    pub events: Vec<ReceivedProperties>,
     pub answer: ScriptedResponse,
 }
 

@@ -8,14 +8,14 @@ use crate::model::response_script::ScriptedResponse;
 
 const EVENT: &str = r#"[{"id":"a","eventType":"T","subject":"s","data":{}}]"#;
 
-async fn receiver(answers: &str, change: impl FnOnce(&mut ReceiverOptions)) -> Receiver {
+async fn receiver(answers: &str, change: impl FnOnce(&mut ReceiverOptions)) -> WebhookReceiver {
     let mut options = ReceiverOptions::scripted(answers.parse().expect(answers));
     change(&mut options);
-    Receiver::bind(options).await.expect("a free port")
+    WebhookReceiver::bind(options).await.expect("a free port")
 }
 
 /// Posts bodies one after the other and writes down what came back.
-async fn answers(receiver: &Receiver, bodies: &[&str]) -> String {
+async fn answers(receiver: &WebhookReceiver, bodies: &[&str]) -> String {
     let mut seen = Vec::new();
     for body in bodies {
         let request = client().post(receiver.url()).body((*body).to_owned());

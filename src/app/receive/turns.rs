@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::wire::received::ReceivedEvent;
+use crate::wire::received::ReceivedProperties;
 
 /// Event ids that are remembered at once; the oldest are forgotten first and start over.
 const IDS_MAX: usize = 100_000;
 
 /// Counts answers.
 #[derive(Debug)]
-pub(super) enum Turns {
+pub(super) enum AnswerCounts {
     PerRequest(u32),
     PerEvent(EventTurns),
 }
@@ -23,7 +23,7 @@ pub(super) struct EventTurns {
     unnamed: u32,
 }
 
-impl Turns {
+impl AnswerCounts {
     pub(super) fn new(per_event: bool) -> Self {
         if per_event {
             Self::PerEvent(EventTurns::default())
@@ -33,7 +33,7 @@ impl Turns {
     }
 
     /// The turn, counted from 0, of a request with these events.
-    pub(super) fn take(&mut self, events: &[ReceivedEvent]) -> u32 {
+    pub(super) fn take(&mut self, events: &[ReceivedProperties]) -> u32 {
         match self {
             Self::PerRequest(turn) => next(turn),
             Self::PerEvent(turns) => turns.take(events),
@@ -43,7 +43,7 @@ impl Turns {
 
 impl EventTurns {
     /// A batch gets one answer: that of its newest event, so that none skips an answer of its script.
-    fn take(&mut self, events: &[ReceivedEvent]) -> u32 {
+    fn take(&mut self, events: &[ReceivedProperties]) -> u32 {
         let ids = events.iter().filter_map(|event| event.id.as_deref());
         let turns: Vec<u32> = ids.map(|id| self.take_one(id)).collect();
         match turns.into_iter().min() {
@@ -79,7 +79,7 @@ mod tests {
 
     /// Each word is a request: its event ids, joined by `+`; `-` for a request without any.
     fn check(per_event: bool, requests: &str, expected: &[u32]) {
-        let mut turns = Turns::new(per_event);
+        let mut turns = AnswerCounts::new(per_event);
         let taken: Vec<u32> = requests
             .split(' ')
             .map(|ids| turns.take(&events(ids)))
@@ -87,9 +87,9 @@ mod tests {
         assert_eq!(taken, expected, "{requests}");
     }
 
-    fn events(ids: &str) -> Vec<ReceivedEvent> {
+    fn events(ids: &str) -> Vec<ReceivedProperties> {
         ids.split('+')
-            .map(|id| ReceivedEvent {
+            .map(|id| ReceivedProperties {
                 id: (id != "-").then(|| id.to_owned()),
                 event_type: None,
                 subject: None,

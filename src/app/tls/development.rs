@@ -30,14 +30,14 @@ const AUTHORITY_DAYS: i64 = 3_650;
 const CERTIFICATE_DAYS: i64 = 397;
 
 /// The names that a certificate is valid for.
-pub(crate) struct Names {
+pub(crate) struct CertificateNames {
     pub(crate) now: Timestamp,
     pub(crate) listening: Vec<SocketAddr>,
     /// The host of the public URL and others that are set.
     pub(crate) hosts: Vec<String>,
 }
 
-impl Names {
+impl CertificateNames {
     fn all(&self) -> Vec<String> {
         let machine = rustix::system::uname()
             .nodename()
@@ -58,7 +58,10 @@ impl Names {
 }
 
 /// A new certificate from the authority of the data directory, which is made at the first call.
-pub(super) fn certificate(data_dir: &DataDir, names: &Names) -> anyhow::Result<CertifiedKey> {
+pub(super) fn certificate(
+    data_dir: &DataDir,
+    names: &CertificateNames,
+) -> anyhow::Result<CertifiedKey> {
     let files = [AUTHORITY_FILE, KEY_FILE].map(|name| data_dir.file(name));
     let now = OffsetDateTime::from_unix_timestamp_nanos(i128::from(names.now.as_ms()) * 1_000_000)?;
     let authority = authority(&files[0], &files[1], now).with_context(|| {

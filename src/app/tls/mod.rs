@@ -17,14 +17,14 @@ use rustls::{ServerConfig, ServerConnection};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
-pub(super) use self::development::{AUTHORITY_FILE, KEY_FILE, Names};
+pub(super) use self::development::{AUTHORITY_FILE, CertificateNames, KEY_FILE};
 use self::secure_stream::{BoundedStream, RecordWatch};
 pub(super) use self::secure_stream::{HANDSHAKE_BYTES_MAX, SecureStream};
 use crate::app::config::Config;
 use crate::app::files;
 use crate::base::Timestamp;
 use crate::store::DataDir;
-use crate::wire::pem::{Part, certified_key, expires_at};
+use crate::wire::pem::{PemPart, certified_key, expires_at};
 
 /// The first byte of a handshake: the content type of its record (RFC 8446, section 5.1).
 pub(super) const HANDSHAKE: u8 = 22;
@@ -42,7 +42,7 @@ const FILE_BYTES_MAX: usize = 262_144;
 #[derive(Clone)]
 pub(super) struct Tls {
     acceptor: TlsAcceptor,
-    certificate: Arc<Current>,
+    certificate: Arc<CurrentCertificate>,
     /// The files, and when they had changed before they were read; `None` for a development certificate.
     files: Option<(Files, Changed)>,
 }
@@ -52,7 +52,7 @@ impl Tls {
     pub(super) fn open(
         config: &Config,
         data_dir: &DataDir,
-        names: &Names,
+        names: &CertificateNames,
     ) -> anyhow::Result<Option<Self>> {
         let (certificate, files) = match (&config.tls_cert, &config.tls_key) {
             (Some(certificate), Some(key)) => {
@@ -70,7 +70,7 @@ impl Tls {
     }
 
     fn of(certificate: CertifiedKey, files: Option<(Files, Changed)>) -> anyhow::Result<Self> {
-        let certificate = Arc::new(Current(RwLock::new(Arc::new(certificate))));
+        let certificate = Arc::new(CurrentCertificate(RwLock::new(Arc::new(certificate))));
         let mut server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
@@ -131,9 +131,9 @@ impl Tls {
 
 /// The certificate that the next client gets.
 #[derive(Debug)]
-struct Current(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.0.read().unwrap()))
     }
@@ -166,8 +166,8 @@ impl Files {
 fn served(certificate: &str, key: &str, files: [&Path; 2]) -> anyhow::Result<CertifiedKey> {
     match certified_key(certificate, key) {
         Ok(key) => Ok(key),
-        Err((Part::Certificate, problem)) => bail!("{}: {problem}", files[0].display()),
-        Err((Part::Key, problem)) => bail!("{}: {problem}", files[1].display()),
+        Err((PemPart::Certificate, problem)) => bail!("{}: {problem}", files[0].display()),
+        Err((PemPart::Key, problem)) => bail!("{}: {problem}", files[1].display()),
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::broker::Counts;
+use crate::broker::SubscriptionCounts;
 use crate::broker::diagnostics::{Diagnostics, IntegrityStatus, OutboundCheck, Report};
-use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::audit::{AuditAction, AuditTarget, Caller};
 use crate::model::clock_skew::ClockSkew;
 use crate::model::destination::EndpointUrl;
 use crate::model::registry::TopicEntry;
@@ -33,7 +33,7 @@ impl Diagnostics {
     pub async fn bundle(&self, by: &Caller) -> Result<Value, StoreError> {
         let action = AuditAction::CreateSupportBundle;
         let broker = &self.0.broker;
-        broker.record(by, action, Target::appliance()).await?;
+        broker.record(by, action, AuditTarget::appliance()).await?;
         let report = self.report().await?;
         let registry = self.0.broker.registry();
         let topics = registry
@@ -50,7 +50,7 @@ impl Diagnostics {
             "everpost": self.identity(),
             "system": system(&report),
             "settings": self.settings_in_force(),
-            "accounts": report.accounts.iter().map(|each| Counts::new(each, None)).collect::<Vec<_>>(),
+            "accounts": report.accounts.iter().map(|each| SubscriptionCounts::new(each, None)).collect::<Vec<_>>(),
             "topics": topics,
             "eventSubscriptions": subscriptions,
             "schema": { "version": report.schema.version, "statements": report.schema.statements },

@@ -20,9 +20,9 @@ use crate::model::backup::Manifest;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{AttemptResult, Outcome, Settlement};
 use crate::model::registry::{Registry, TopicEntry};
-use crate::model::replay::Progress;
+use crate::model::replay::ReplayProgress;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::{Discarded, Longest, Pruned, Sizes};
+use crate::store::{Discarded, Longest, PrunedRows, Sizes};
 
 /// Bucket bounds of durations, in seconds: from a fast disk to the response deadline.
 const SECONDS: [f64; 12] = [
@@ -35,7 +35,7 @@ const ENDED_KEPT: usize = 1_000;
 type Seconds = Gauge<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfTopic {
+struct TopicMeters {
     topic: Arc<str>,
 }
 
@@ -51,7 +51,7 @@ struct OfReason {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfSubscription {
+struct SubscriptionMeters {
     topic: Arc<str>,
     subscription: Arc<str>,
 }
@@ -78,16 +78,16 @@ struct OfSubscriptionReason {
 /// The counters.
 pub struct Meters {
     metrics: Metrics,
-    publish_success: Family<OfTopic, Counter>,
+    publish_success: Family<TopicMeters, Counter>,
     publish_fail: Family<OfTopicError, Counter>,
-    publish_latency: Family<OfTopic, Histogram, fn() -> Histogram>,
+    publish_latency: Family<TopicMeters, Histogram, fn() -> Histogram>,
     rejections_kept: Counter,
     rejections_lost: Family<OfReason, Counter>,
-    matched: Family<OfSubscription, Counter>,
-    unmatched: Family<OfTopic, Counter>,
-    delivery_success: Family<OfSubscription, Counter>,
+    matched: Family<SubscriptionMeters, Counter>,
+    unmatched: Family<TopicMeters, Counter>,
+    delivery_success: Family<SubscriptionMeters, Counter>,
     delivery_attempt_fail: Family<OfSubscriptionError, Counter>,
-    destination_processing: Family<OfSubscription, Histogram, fn() -> Histogram>,
+    destination_processing: Family<SubscriptionMeters, Histogram, fn() -> Histogram>,
     dead_lettered: Family<OfSubscriptionReason, Counter>,
     dropped: Family<OfSubscriptionReason, Counter>,
     dropped_with_subscription: Counter,
@@ -95,7 +95,7 @@ pub struct Meters {
     resubmitted: Counter,
     replayed: Family<OfResult, Counter>,
     replay_jobs_running: Gauge,
-    on_probation: Family<OfSubscription, Gauge>,
+    on_probation: Family<SubscriptionMeters, Gauge>,
     requests_in_flight: Gauge,
     request_panics: Counter,
     exported: Counter,
@@ -122,17 +122,17 @@ pub struct Meters {
     /// The codes of failed publish requests so far.
     codes: Mutex<BTreeSet<&'static str>>,
     /// Deleted subscriptions, at most [`ENDED_KEPT`].
-    ended: Mutex<HashSet<OfSubscription>>,
+    ended: Mutex<HashSet<SubscriptionMeters>>,
 }
 
-fn of_topic(topic: &TopicEntry) -> OfTopic {
-    OfTopic {
+fn of_topic(topic: &TopicEntry) -> TopicMeters {
+    TopicMeters {
         topic: topic.topic.name.shared(),
     }
 }
 
-fn of_subscription(topic: &TopicEntry, subscription: &EventSubscription) -> OfSubscription {
-    OfSubscription {
+fn of_subscription(topic: &TopicEntry, subscription: &EventSubscription) -> SubscriptionMeters {
+    SubscriptionMeters {
         topic: topic.topic.name.shared(),
         subscription: subscription.name.shared(),
     }
@@ -464,7 +464,7 @@ impl Meters {
         ended.insert(labels);
     }
 
-    fn end(&self, labels: &OfSubscription) {
+    fn end(&self, labels: &SubscriptionMeters) {
         self.matched.remove(labels);
         self.delivery_success.remove(labels);
         self.destination_processing.remove(labels);
@@ -587,7 +587,7 @@ impl Meters {
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
         if result.outcome != Outcome::Delivered {
-            let OfSubscription {
+            let SubscriptionMeters {
                 topic,
                 subscription,
             } = labels;
@@ -607,7 +607,7 @@ impl Meters {
         subscription: &EventSubscription,
         attempts: usize,
     ) {
-        let OfSubscription {
+        let SubscriptionMeters {
             topic,
             subscription,
         } = of_subscription(topic, subscription);
@@ -649,19 +649,19 @@ impl Meters {
     }
 
     /// Retention deleted these.
-    pub(in crate::broker) fn pruned(&self, pruned: Pruned) {
+    pub(in crate::broker) fn pruned(&self, pruned: PrunedRows) {
         self.pruned_events.inc_by(pruned.events);
         self.pruned_deliveries.inc_by(pruned.deliveries);
         self.pruned_attempts.inc_by(pruned.attempts);
     }
 
     /// Returns how much was pruned since the start of the process.
-    pub(in crate::broker) fn pruned_so_far(&self) -> Pruned {
-        Pruned {
+    pub(in crate::broker) fn pruned_so_far(&self) -> PrunedRows {
+        PrunedRows {
             events: self.pruned_events.get(),
             deliveries: self.pruned_deliveries.get(),
             attempts: self.pruned_attempts.get(),
-            ..Pruned::default()
+            ..PrunedRows::default()
         }
     }
 
@@ -731,8 +731,8 @@ impl Meters {
     }
 
     /// A replay job stored a batch.
-    pub(in crate::broker) fn replayed(&self, before: &Progress, after: &Progress) {
-        let counts = |progress: &Progress| {
+    pub(in crate::broker) fn replayed(&self, before: &ReplayProgress, after: &ReplayProgress) {
+        let counts = |progress: &ReplayProgress| {
             let skipped = progress.skipped.values().sum();
             [progress.resubmitted, skipped, progress.failed]
         };
@@ -759,8 +759,8 @@ impl Meters {
     }
 }
 
-fn with_reason(labels: OfSubscription, reason: &'static str) -> OfSubscriptionReason {
-    let OfSubscription {
+fn with_reason(labels: SubscriptionMeters, reason: &'static str) -> OfSubscriptionReason {
+    let SubscriptionMeters {
         topic,
         subscription,
     } = labels;

@@ -24,10 +24,10 @@ use url::{Origin, Url};
 
 use crate::base::{LogTail, TimeScale, Timestamp, WallClock};
 use crate::broker::{Account, Broker, StorageStatus, Verified};
-use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
+use crate::model::audit::{AuditAction, AuditTarget, Caller, TargetKind};
 use crate::outbound::connectivity::Connectivity;
 use crate::store::views::DeliveryTotals;
-use crate::store::{EngineStatus, Schema, StoreError};
+use crate::store::{DatabaseSchema, EngineStatus, StoreError};
 
 pub use crate::store::Integrity;
 pub use connections::{ConnectionSlot, Connections};
@@ -50,9 +50,9 @@ const INTEGRITY_BUSY_MAX: f64 = 0.3;
 
 /// A handle for `api` and `admin`. Cheap to clone.
 #[derive(Clone)]
-pub struct Diagnostics(Arc<Inner>);
+pub struct Diagnostics(Arc<DiagnosticsState>);
 
-struct Inner {
+struct DiagnosticsState {
     broker: Broker,
     runtime_info: RuntimeInfo,
     integrity: Mutex<IntegrityCheck>,
@@ -62,7 +62,7 @@ struct Inner {
 /// The version, settings, log, connections and tasks of the running process.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeInfo {
-    pub facts: Facts,
+    pub facts: ProcessFacts,
     pub settings: RunningSettings,
     pub log: LogTail,
     pub connections: Connections,
@@ -71,7 +71,7 @@ pub struct RuntimeInfo {
 
 /// Facts that do not change while the process runs.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct ProcessFacts {
     pub version: &'static str,
     /// The operating system and the processor.
     pub platform: String,
@@ -92,7 +92,7 @@ pub struct Report {
     pub at: Timestamp,
     pub time_scale: TimeScale,
     pub storage: StorageStatus,
-    pub schema: Schema,
+    pub schema: DatabaseSchema,
     pub engine_status: EngineStatus,
     /// Threads of the runtime, and tasks on them.
     pub workers: usize,
@@ -164,7 +164,7 @@ pub enum IntegrityCheck {
 impl Diagnostics {
     /// The diagnostics of one appliance.
     pub fn new(broker: Broker, runtime_info: RuntimeInfo) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(DiagnosticsState {
             broker,
             runtime_info,
             integrity: Mutex::default(),
@@ -172,7 +172,7 @@ impl Diagnostics {
         }))
     }
 
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &ProcessFacts {
         &self.0.runtime_info.facts
     }
 
@@ -242,7 +242,7 @@ impl Diagnostics {
     pub async fn recount(&self, by: &Caller) -> Result<Vec<Audited>, StoreError> {
         let broker = &self.0.broker;
         broker
-            .record(by, AuditAction::RecountDeliveries, Target::appliance())
+            .record(by, AuditAction::RecountDeliveries, AuditTarget::appliance())
             .await?;
         let ends_at = broker.clock().now() + COUNTING_MAX;
         let mut audited = Vec::new();
@@ -286,7 +286,7 @@ impl Diagnostics {
     pub async fn check_integrity(&self, by: &Caller) -> Result<JoinHandle<()>, StoreError> {
         self.0
             .broker
-            .record(by, AuditAction::CheckIntegrity, Target::appliance())
+            .record(by, AuditAction::CheckIntegrity, AuditTarget::appliance())
             .await?;
         Ok(self.start_integrity_check())
     }

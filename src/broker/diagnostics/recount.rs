@@ -24,8 +24,7 @@ pub struct Account {
 /// How the deliveries of an event subscription stand.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "SubscriptionCounts")]
-pub struct Counts {
+pub struct SubscriptionCounts {
     topic: String,
     subscription: String,
     matched: u64,
@@ -52,7 +51,7 @@ struct ShownRecount {
     agrees: bool,
 }
 
-impl Counts {
+impl SubscriptionCounts {
     pub fn new(account: &Account, verified: Option<Verified>) -> Self {
         let totals = &account.totals;
         Self {

@@ -14,10 +14,10 @@ use crate::store::StoreError;
 
 /// The settings in force, and how they change. Clones share them.
 #[derive(Clone, Default)]
-pub struct RunningSettings(Arc<Inner>);
+pub struct RunningSettings(Arc<SettingsState>);
 
 #[derive(Default)]
-struct Inner {
+struct SettingsState {
     shown: Live<Settings>,
     /// Locked during a change, so that each is based on the one before.
     saved: Mutex<SavedSettings>,
@@ -65,7 +65,7 @@ pub enum SettingError {
 impl RunningSettings {
     /// Creates the settings of a start. `shown` are all of them, with those of `saved`.
     pub fn new(shown: Settings, saved: SavedSettings, rules: impl SettingRules + 'static) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(SettingsState {
             shown: Live::new(shown),
             saved: Mutex::new(saved),
             rules: Some(Box::new(rules)),
@@ -138,7 +138,7 @@ impl Diagnostics {
         applied.map_err(|reason| SettingError::Failed { name, reason })
     }
 
-    fn running(&self) -> &Inner {
+    fn running(&self) -> &SettingsState {
         &self.0.runtime_info.settings.0
     }
 }

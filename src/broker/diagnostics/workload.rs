@@ -9,10 +9,10 @@ use crate::base::Stopwatch;
 
 /// Samples the threads of the runtime.
 #[derive(Debug)]
-pub(in crate::broker) struct Workload(Mutex<Sample>);
+pub(in crate::broker) struct Workload(Mutex<WorkloadSample>);
 
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+struct WorkloadSample {
     stopwatch: Stopwatch,
     /// The busy time of all threads until then.
     busy: Duration,
@@ -22,7 +22,7 @@ struct Sample {
 
 impl Workload {
     pub(in crate::broker) fn new() -> Self {
-        Self(Mutex::new(Sample {
+        Self(Mutex::new(WorkloadSample {
             stopwatch: Stopwatch::begin(),
             busy: Duration::ZERO,
             share: None,
@@ -41,7 +41,7 @@ impl Workload {
             last.stopwatch.took(),
             threads,
         );
-        *last = Sample {
+        *last = WorkloadSample {
             stopwatch: Stopwatch::begin(),
             busy,
             share,

@@ -100,7 +100,7 @@ impl<W> Default for Turned<W> {
 #[derive(Debug)]
 pub(in crate::broker) struct Agenda<W> {
     limits: SlotLimits,
-    entries: HashMap<SubscriptionId, Entry<W>>,
+    entries: HashMap<SubscriptionId, AgendaEntry<W>>,
     later: BTreeSet<(Timestamp, SubscriptionId)>,
     /// Who is ready, in order; some may have got their turn already.
     ready: VecDeque<SubscriptionId>,
@@ -118,7 +118,7 @@ pub(in crate::broker) struct Agenda<W> {
 }
 
 #[derive(Debug)]
-struct Entry<W> {
+struct AgendaEntry<W> {
     state: EntryState,
     /// From when on the store has something due that is not held.
     unread: Option<Timestamp>,
@@ -142,7 +142,7 @@ struct Entry<W> {
     allowance: TokenBucket,
 }
 
-impl<W> Default for Entry<W> {
+impl<W> Default for AgendaEntry<W> {
     fn default() -> Self {
         Self {
             state: EntryState::Idle,
@@ -162,7 +162,7 @@ impl<W> Default for Entry<W> {
     }
 }
 
-impl<W> Entry<W> {
+impl<W> AgendaEntry<W> {
     fn is_behind(&self, now: Timestamp) -> bool {
         self.unread.is_some_and(|at| at <= now)
     }
@@ -331,7 +331,7 @@ impl<W: InMemory> Agenda<W> {
 
     /// Returns whether nothing is due, on the wire, or answered and not stored yet.
     pub(in crate::broker) fn is_idle(&self, now: Timestamp) -> bool {
-        let is_idle = |entry: &Entry<W>| match entry.state {
+        let is_idle = |entry: &AgendaEntry<W>| match entry.state {
             EntryState::Idle => entry.held.is_empty(),
             EntryState::Later(at) => entry.held.is_empty() && at > now,
             EntryState::Ready | EntryState::InTurn | EntryState::Parked => false,
@@ -718,7 +718,7 @@ impl<W: InMemory> Agenda<W> {
 
     /// Checks, in debug builds, that the sums are those of the entries.
     fn assert_sums(&self) {
-        let sum = |of: fn(&Entry<W>) -> usize| self.entries.values().map(of).sum::<usize>();
+        let sum = |of: fn(&AgendaEntry<W>) -> usize| self.entries.values().map(of).sum::<usize>();
         debug_assert_eq!(self.in_flight, sum(|entry| entry.in_flight));
         debug_assert_eq!(self.wire_bytes, sum(|entry| entry.wire_bytes));
         debug_assert_eq!(self.reserved, sum(|entry| entry.reserved));
@@ -727,7 +727,7 @@ impl<W: InMemory> Agenda<W> {
             sum(|entry| weight_of(&entry.waiting)),
             "what waits takes the room that is counted"
         );
-        let planned = |entry: &&Entry<W>| matches!(entry.state, EntryState::Later(_));
+        let planned = |entry: &&AgendaEntry<W>| matches!(entry.state, EntryState::Later(_));
         debug_assert_eq!(
             self.later.len(),
             self.entries.values().filter(planned).count(),

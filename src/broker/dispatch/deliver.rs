@@ -42,7 +42,7 @@ const ROWS_PER_SETTLEMENT: usize = 4;
 const DEFECT_PAUSE: Duration = Duration::from_secs(10);
 
 /// A request's slot, and the leases of its deliveries, until it is answered. Dropping it releases both.
-struct Slot<'a> {
+struct RequestPermit<'a> {
     broker: &'a Broker,
     subscription: SubscriptionId,
     deliveries: Vec<DeliveryId>,
@@ -51,7 +51,7 @@ struct Slot<'a> {
     is_answered: bool,
 }
 
-impl Drop for Slot<'_> {
+impl Drop for RequestPermit<'_> {
     /// The request was dropped, because of a stop or a panic, or not made. Its deliveries are still due.
     fn drop(&mut self) {
         if self.is_answered {
@@ -78,7 +78,7 @@ impl Drop for Slot<'_> {
 type Late = (Batch, LateResponseWait, Timestamp);
 
 /// Settlements that are to be stored.
-struct Unsettled {
+struct UnstoredSettlements {
     records: Vec<SettlementRecord>,
     /// The messages that they are, where the destination is in this appliance.
     enqueued: Option<Box<Enqueued>>,
@@ -198,7 +198,7 @@ impl Broker {
     /// no place for counts as none.
     async fn attempt(&self, batch: Batch, unstored: &TaskTracker) -> Option<DispatchSlot<Due>> {
         let id = batch.subscription.id;
-        let mut slot = Slot {
+        let mut slot = RequestPermit {
             broker: self,
             subscription: id,
             deliveries: batch.ids(),
@@ -239,7 +239,7 @@ impl Broker {
         if let Some(at) = look_again_at {
             self.note_due(&[id], at);
         }
-        let unsettled = Unsettled {
+        let unsettled = UnstoredSettlements {
             records,
             enqueued,
             settled_at: ended_at,
@@ -255,10 +255,10 @@ impl Broker {
         &self,
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
-        unsettled: Unsettled,
+        unsettled: UnstoredSettlements,
         unstored: &TaskTracker,
     ) {
-        let Unsettled {
+        let UnstoredSettlements {
             mut records,
             mut enqueued,
             settled_at,
@@ -311,7 +311,7 @@ impl Broker {
         let changes = self.changes_for(records.len());
         (self.agenda()).answered(subscription.id, records.len(), changes);
         let now = self.clock().now();
-        let unsettled = Unsettled {
+        let unsettled = UnstoredSettlements {
             records,
             enqueued: None,
             settled_at: now,

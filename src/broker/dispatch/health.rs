@@ -13,11 +13,11 @@ pub(in crate::broker) struct HealthBook {
     rules: ProbationRules,
     scale: TimeScale,
     /// The health of subscriptions that something was sent to since the start; the others count as healthy.
-    entries: HashMap<SubscriptionId, Entry>,
+    entries: HashMap<SubscriptionId, HealthEntry>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct HealthEntry {
     health: Health,
     /// Requests that started earlier do not count: they went to another endpoint, or to one that was not
     /// repaired yet.
@@ -28,7 +28,7 @@ struct Entry {
 
 /// The health before and after an observation.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::broker) struct Change {
+pub(in crate::broker) struct HealthChange {
     pub(in crate::broker) before: Health,
     pub(in crate::broker) after: Health,
 }
@@ -68,10 +68,10 @@ impl HealthBook {
         seen: Observation,
         started_at: Timestamp,
         now: Timestamp,
-    ) -> Change {
+    ) -> HealthChange {
         let before = self.entries.get(&subscription).copied().unwrap_or_default();
         if before.reset_at.is_some_and(|at| started_at < at) {
-            return Change {
+            return HealthChange {
                 before: before.health,
                 after: before.health,
             };
@@ -80,7 +80,7 @@ impl HealthBook {
         let entry = self.entries.entry(subscription).or_default();
         entry.health = after;
         entry.probe = entry.probe.filter(|_| after.probation.is_some());
-        Change {
+        HealthChange {
             before: before.health,
             after,
         }
@@ -119,7 +119,7 @@ impl HealthBook {
         &mut self,
         subscription: SubscriptionId,
         now: Timestamp,
-    ) -> Change {
+    ) -> HealthChange {
         self.change(subscription, Health::default(), now)
     }
 
@@ -128,19 +128,19 @@ impl HealthBook {
         &mut self,
         subscription: SubscriptionId,
         now: Timestamp,
-    ) -> Change {
+    ) -> HealthChange {
         let health = self.of(subscription).without_probation();
         self.change(subscription, health, now)
     }
 
-    fn change(&mut self, of: SubscriptionId, health: Health, now: Timestamp) -> Change {
-        let entry = Entry {
+    fn change(&mut self, of: SubscriptionId, health: Health, now: Timestamp) -> HealthChange {
+        let entry = HealthEntry {
             health,
             reset_at: Some(now),
             probe: None,
         };
         let before = self.entries.insert(of, entry);
-        Change {
+        HealthChange {
             before: before.unwrap_or_default().health,
             after: health,
         }

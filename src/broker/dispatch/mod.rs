@@ -61,7 +61,7 @@ pub(super) const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The result of a turn.
 #[derive(Default)]
-struct Filled {
+struct TurnResult {
     batches: Vec<Batch>,
     waiting: VecDeque<Due>,
     released: Vec<DeliveryId>,
@@ -71,7 +71,7 @@ struct Filled {
     unread: Option<Timestamp>,
 }
 
-impl Filled {
+impl TurnResult {
     /// A turn that sends nothing of what waits, and is taken again at `unread`.
     fn put_off(waiting: &VecDeque<Due>, unread: Option<Timestamp>) -> Self {
         Self {
@@ -230,7 +230,7 @@ impl Broker {
         let found = registry.subscription(id);
         let Some((topic, subscription)) = found.filter(|(_, each)| each.may_send()) else {
             // Deleted, paused, or waiting for its handshake. It is noted again when it may deliver.
-            self.end_turn(id, Filled::put_off(&turn.waiting, None));
+            self.end_turn(id, TurnResult::put_off(&turn.waiting, None));
             return Vec::new();
         };
         let mut waiting = turn.waiting;
@@ -251,14 +251,14 @@ impl Broker {
                 tracing::error!(%error, subscription.name = %subscription.name,
                     "due deliveries could not be read");
                 let again = self.clock().now() + STORE_PAUSE;
-                self.end_turn(id, Filled::put_off(&waiting, Some(again)));
+                self.end_turn(id, TurnResult::put_off(&waiting, Some(again)));
                 Vec::new()
             }
         }
     }
 
     /// Ends a turn. Returns the requests to be made.
-    fn end_turn(&self, id: SubscriptionId, filled: Filled) -> Vec<Batch> {
+    fn end_turn(&self, id: SubscriptionId, filled: TurnResult) -> Vec<Batch> {
         let turned = Turned {
             started: filled.batches.len(),
             bytes: filled.batches.iter().map(Batch::weight).sum(),
@@ -280,7 +280,7 @@ impl Broker {
         waiting: &mut VecDeque<Due>,
         slots: usize,
         mut unread: Option<Timestamp>,
-    ) -> Result<Filled, StoreError> {
+    ) -> Result<TurnResult, StoreError> {
         let now = self.clock().now();
         let is_behind = unread.is_some_and(|at| at <= now);
         let admission = self.health().admission(subscription.id, now);
@@ -291,7 +291,7 @@ impl Broker {
                 is_probe: false,
             },
             Admission::Probe => SendBudget::PROBE,
-            Admission::Hold { until } => return Ok(Filled::put_off(waiting, until)),
+            Admission::Hold { until } => return Ok(TurnResult::put_off(waiting, until)),
             Admission::Skip { cause } => {
                 let skipped = self.skip_due(topic, subscription, waiting, cause, unread);
                 return skipped.await;
@@ -316,7 +316,7 @@ impl Broker {
             let others_last = |due: &Due| due.0.id != probe;
             waiting.make_contiguous().sort_by_key(others_last);
         }
-        Ok(Filled {
+        Ok(TurnResult {
             unread,
             ..self.fill_turn(topic, subscription, std::mem::take(waiting), send_budget)
         })
@@ -329,7 +329,7 @@ impl Broker {
         subscription: &Arc<EventSubscription>,
         mut waiting: VecDeque<Due>,
         send_budget: SendBudget,
-    ) -> Filled {
+    ) -> TurnResult {
         let looked_at = send_budget.looked_at_max().min(waiting.len());
         let due = waiting.drain(..looked_at).collect();
         let (due, exhausted) = self.admitted(topic, subscription, due);
@@ -337,11 +337,11 @@ impl Broker {
         for each in rest.into_iter().rev() {
             waiting.push_front(each);
         }
-        Filled {
+        TurnResult {
             batches,
             waiting,
             exhausted,
-            ..Filled::default()
+            ..TurnResult::default()
         }
     }
 
@@ -353,13 +353,13 @@ impl Broker {
         waiting: &mut VecDeque<Due>,
         cause: Outcome,
         mut unread: Option<Timestamp>,
-    ) -> Result<Filled, StoreError> {
+    ) -> Result<TurnResult, StoreError> {
         let now = self.clock().now();
         if waiting.len() < LEASE_AHEAD && unread.is_some_and(|at| at <= now) {
             let leased = self.lease(topic, subscription, waiting, LEASE_AHEAD, None);
             unread = leased.await?;
         }
-        let all = Filled::put_off(waiting, unread);
+        let all = TurnResult::put_off(waiting, unread);
         let (due, mut ended) = self.admitted(topic, subscription, std::mem::take(waiting).into());
         let attempts = due.len();
         let policy = topic.retry_policy(subscription);
@@ -370,13 +370,13 @@ impl Broker {
             let again = now + STORE_PAUSE;
             tracing::error!(%error, subscription.name = %subscription.name,
                 "attempts that were not made could not be stored");
-            return Ok(Filled {
+            return Ok(TurnResult {
                 unread: Some(again),
                 ..all
             });
         }
         self.meters().skipped(topic, subscription, attempts);
-        Ok(Filled {
+        Ok(TurnResult {
             unread: unread.into_iter().chain(retried).min(),
             ..all
         })

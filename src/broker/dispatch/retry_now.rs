@@ -6,7 +6,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
+use crate::model::audit::{AuditAction, AuditEntry, AuditTarget, Caller, TargetKind};
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState};
 use crate::model::destination::DeliveryMode;
 use crate::model::probation::Admission;
@@ -103,7 +103,7 @@ impl Broker {
         let Some((topic, found)) = registry.subscription(subscription) else {
             return Ok(None);
         };
-        let target = Target::subscription(&topic.topic.name, &found.name);
+        let target = AuditTarget::subscription(&topic.topic.name, &found.name);
         let audit = by.did(AuditAction::RetryNow, target);
         let Some(first) = self.store().views.first_pending(subscription).await? else {
             return Ok(None);

@@ -11,7 +11,7 @@ use crate::base::Timestamp;
 use crate::base::human::date_time;
 use crate::broker::Broker;
 use crate::model::alert::{
-    AlertCondition, AlertMessage, AlertSent, EndpointHealth, Facts, StoredAlertChannel,
+    AlertCondition, AlertMessage, AlertObservations, AlertSent, EndpointHealth, StoredAlertChannel,
     StoredAlertRule,
 };
 use crate::model::destination::DeliveryMode;
@@ -68,18 +68,18 @@ impl Broker {
         rules: &[StoredAlertRule],
         certificate_end: Option<Timestamp>,
         now: Timestamp,
-    ) -> Result<Facts, StoreError> {
+    ) -> Result<AlertObservations, StoreError> {
         let enabled = rules.iter().filter(|rule| rule.rule.enabled);
         let conditions: Vec<_> = enabled.map(|rule| &rule.rule.condition).collect();
         let is_asked = |is_it: fn(&AlertCondition) -> bool| conditions.iter().any(|it| is_it(it));
         let registry = self.registry();
-        let mut facts = Facts {
+        let mut facts = AlertObservations {
             disk_free: self.store().upkeep.free_bytes(),
             backup: self
                 .backups()
                 .last
                 .map(|last| last.error.map_or(Ok(()), Err)),
-            ..Facts::default()
+            ..AlertObservations::default()
         };
         if is_asked(|it| matches!(it, AlertCondition::EndpointFailing { .. })) {
             facts.endpoints = self.endpoint_facts(&registry, now);

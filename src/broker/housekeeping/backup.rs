@@ -8,12 +8,12 @@ use tokio::task::JoinHandle;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::model::audit::{Actor, AuditAction, Caller, Target};
+use crate::model::audit::{Actor, AuditAction, AuditTarget, Caller};
 use crate::model::backup::{
     BackupPlace, BackupRules, BackupSchedule, BackupStatus, EndedBackup, KeptBackup, RunningBackup,
 };
 use crate::outbound::backup::BackupBucket;
-use crate::store::backup::{BackupOrder, Stage};
+use crate::store::backup::{BackupOrder, StagingDirectory};
 use crate::store::{BackupError, Pages, StoreError};
 
 /// Pause between two looks at the schedule.
@@ -45,13 +45,13 @@ struct Order {
     place: BackupPlace,
     local: BackupOrder,
     /// Where it goes on to.
-    upload: Option<Upload>,
+    upload: Option<BackupUpload>,
 }
 
-struct Upload {
+struct BackupUpload {
     to: BackupBucket,
     /// Where it is made first; gone with this.
-    _stage: Stage,
+    _stage: StagingDirectory,
 }
 
 /// The backups that are known of.
@@ -112,7 +112,7 @@ impl Broker {
         }
         let directory = order.place.to_string();
         let action = AuditAction::StartBackup { directory };
-        self.record(by, action, Target::appliance()).await?;
+        self.record(by, action, AuditTarget::appliance()).await?;
         drop(self.start_backup(order)?); // it goes on by itself
         Ok(())
     }
@@ -137,7 +137,11 @@ impl Broker {
                 let staged = self.store().upkeep.stage();
                 let stage = staged.map_err(|error| reject(error.to_string()))?;
                 let into = stage.path().to_owned();
-                (named.clone(), into, Some(Upload { to, _stage: stage }))
+                (
+                    named.clone(),
+                    into,
+                    Some(BackupUpload { to, _stage: stage }),
+                )
             }
         };
         let with_master_key = rules.with_master_key && !request.without_master_key;
@@ -209,7 +213,11 @@ impl Broker {
         self.end_backup(made);
     }
 
-    async fn upload(&self, upload: &Upload, local: &KeptBackup) -> Result<KeptBackup, BackupError> {
+    async fn upload(
+        &self,
+        upload: &BackupUpload,
+        local: &KeptBackup,
+    ) -> Result<KeptBackup, BackupError> {
         let mut each_part = |bytes| self.note_progress(|running| running.uploaded_bytes = bytes);
         let from = Path::new(&local.path);
         let put = upload.to.put(from, &local.manifest, &mut each_part).await;

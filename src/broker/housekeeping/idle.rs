@@ -17,12 +17,12 @@ use crate::store::StoreError;
 
 /// When messaging entities were last used.
 pub(in crate::broker) struct Uses {
-    last: Mutex<HashMap<MessageEntity, Use>>,
+    last: Mutex<HashMap<MessageEntity, LastUse>>,
     /// Nothing is deleted before, so that clients come back after a start.
     may_delete_at: Timestamp,
 }
 
-struct Use {
+struct LastUse {
     at: Timestamp,
     is_stored: bool,
 }
@@ -36,7 +36,7 @@ impl Uses {
         let is_stored = true;
         let last = stored
             .into_iter()
-            .map(|(of, at)| (of, Use { at, is_stored }));
+            .map(|(of, at)| (of, LastUse { at, is_stored }));
         Self {
             last: Mutex::new(last.collect()),
             may_delete_at,
@@ -45,7 +45,10 @@ impl Uses {
 
     fn note(&self, of: MessageEntity, at: Timestamp) {
         let is_stored = false;
-        self.last.lock().unwrap().insert(of, Use { at, is_stored });
+        self.last
+            .lock()
+            .unwrap()
+            .insert(of, LastUse { at, is_stored });
     }
 
     fn last(&self, of: MessageEntity) -> Option<Timestamp> {
@@ -107,7 +110,7 @@ impl Broker {
     pub(super) async fn store_uses(&self) -> Result<(), StoreError> {
         let registry = self.registry();
         let candidates = message_entities(&registry);
-        let there = candidates.iter().map(Candidate::entity);
+        let there = candidates.iter().map(IdleCandidate::entity);
         self.shared.uses.retain(&there.collect());
         match self.shared.uses.take_unstored() {
             uses if uses.is_empty() => Ok(()),
@@ -131,10 +134,10 @@ impl Broker {
 
     async fn delete_if_idle(
         &self,
-        candidate: &Candidate<'_>,
+        candidate: &IdleCandidate<'_>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let Candidate(topic, own) = *candidate;
+        let IdleCandidate(topic, own) = *candidate;
         if let Some(own) = own.filter(|own| self.has_receivers(own.id)) {
             self.note_use(own);
         }
@@ -175,9 +178,9 @@ impl Broker {
 }
 
 /// A topic, or the queue or subscription of it, which may be idle.
-struct Candidate<'a>(&'a TopicEntry, Option<&'a EventSubscription>);
+struct IdleCandidate<'a>(&'a TopicEntry, Option<&'a EventSubscription>);
 
-impl Candidate<'_> {
+impl IdleCandidate<'_> {
     fn entity(&self) -> MessageEntity {
         let Self(topic, own) = self;
         own.map_or(MessageEntity::Topic(topic.topic.id), |own| {
@@ -202,18 +205,18 @@ impl Candidate<'_> {
     }
 }
 
-fn message_entities(registry: &Registry) -> Vec<Candidate<'_>> {
+fn message_entities(registry: &Registry) -> Vec<IdleCandidate<'_>> {
     let mut found = Vec::new();
     for topic in registry.topics() {
         match &topic.topic.kind {
             TopicKind::Custom(_) | TopicKind::Namespace { .. } | TopicKind::System(_) => {}
             TopicKind::Queue(_) => {
-                found.extend(topic.own.iter().map(|own| Candidate(topic, Some(own))));
+                found.extend(topic.own.iter().map(|own| IdleCandidate(topic, Some(own))));
             }
             TopicKind::ServiceBus(_) => {
-                found.push(Candidate(topic, None));
+                found.push(IdleCandidate(topic, None));
                 let own = topic.message_subscriptions();
-                found.extend(own.map(|own| Candidate(topic, Some(own))));
+                found.extend(own.map(|own| IdleCandidate(topic, Some(own))));
             }
         }
     }

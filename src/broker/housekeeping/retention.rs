@@ -7,9 +7,9 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::event::EventKey;
 use crate::model::limits::DELETED_KEPT;
-use crate::model::retention::{Pressure, RetentionRules, Room};
+use crate::model::retention::{DiskRoom, Pressure, RetentionRules};
 use crate::store::{
-    DeletedKind, ForgetRequest, PruneBatch, PruneRequest, Pruned, Sizes, StoreError,
+    DeletedKind, ForgetRequest, PruneBatch, PruneRequest, PrunedRows, Sizes, StoreError,
 };
 
 /// Pause between two rounds.
@@ -75,7 +75,7 @@ pub struct StorageStatus {
     /// The oldest event and when it was published.
     pub oldest: Option<(EventKey, Timestamp)>,
     /// Pruned since the start of the process.
-    pub pruned: Pruned,
+    pub pruned: PrunedRows,
 }
 
 /// The status, and what some rules would prune.
@@ -83,12 +83,12 @@ pub struct StorageStatus {
 pub struct StorageReport {
     pub status: StorageStatus,
     pub rules: RetentionRules,
-    pub preview: Preview,
+    pub preview: PruningPreview,
 }
 
 /// The amount that would be pruned now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Preview {
+pub struct PruningPreview {
     pub events: u64,
     pub deliveries: u64,
     /// Bytes of the events' data.
@@ -158,7 +158,7 @@ impl Broker {
     async fn measure(&self) -> Result<Option<Pressure>, StoreError> {
         let sizes = self.store().upkeep.sizes().await?;
         self.meters().measured(&sizes);
-        let room = Room {
+        let room = DiskRoom {
             used_bytes: sizes.used(),
             disk_free_bytes: sizes.disk_free,
             disk_free_min: self.options().free_bytes_min,
@@ -297,9 +297,9 @@ impl Broker {
         Ok(self.store().ledger.prune(request).await?.last_seen)
     }
 
-    async fn preview(&self, rules: &RetentionRules) -> Result<Preview, StoreError> {
+    async fn preview(&self, rules: &RetentionRules) -> Result<PruningPreview, StoreError> {
         let cutoff = rules.cutoff(self.clock().now(), None);
-        let (mut preview, mut at) = (Preview::default(), EventKey(0));
+        let (mut preview, mut at) = (PruningPreview::default(), EventKey(0));
         for _ in 0..PREVIEW_BATCHES_MAX {
             let request = PruneRequest {
                 after: at,

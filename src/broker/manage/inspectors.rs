@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use crate::broker::{Broker, Shared};
+use crate::broker::{Broker, BrokerParts};
 use crate::model::audit::Caller;
 use crate::model::destination::AttributeValue;
 use crate::model::inspector::{Inspector, InspectorDefinition, InspectorRequest};
@@ -98,14 +98,14 @@ fn delivers_to(subscription: &EventSubscription, inspector: &InspectorName) -> b
 }
 
 /// Responds to requests to inspectors. `shared` owns the caller, so the reference is weak.
-pub(in crate::broker) fn inspection(shared: &Weak<Shared>) -> Arc<dyn Responder> {
+pub(in crate::broker) fn inspection(shared: &Weak<BrokerParts>) -> Arc<dyn Responder> {
     Arc::new(Inspection {
         shared: Weak::clone(shared),
     })
 }
 
 struct Inspection {
-    shared: Weak<Shared>,
+    shared: Weak<BrokerParts>,
 }
 
 #[async_trait]

@@ -20,7 +20,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::publish::Arrival;
 use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef, Secret};
-use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, Target, TargetKind};
+use crate::model::audit::{AuditAction, AuditEntry, AuditTarget, Caller, SecretKind, TargetKind};
 use crate::model::destination::DeliveryMode;
 use crate::model::limits::{
     ACCESS_RULES_MAX, NAMESPACES_MAX, RULE_BYTES_MAX, RULES_MEMORY_MAX, RULES_PER_TOPIC_MAX,
@@ -135,7 +135,7 @@ pub enum ManageError {
     #[error("the topic {0} has an event subscription {1}, which is none of Service Bus")]
     EventSubscriptionInTheWay(TopicName, SubscriptionName),
     #[error("the {0} exists already")]
-    Exists(Target),
+    Exists(AuditTarget),
     #[error(
         "the subscriptions of the topic {0} have {RULES_PER_TOPIC_MAX} rules, which is the most they can have"
     )]
@@ -391,7 +391,7 @@ impl Broker {
             },
         };
         let known = found.map_or(&name, |entry| &entry.topic.name);
-        let audit = by.defined(Target::topic(known));
+        let audit = by.defined(AuditTarget::topic(known));
         self.save(change, Some(audit)).await?;
         self.topic(&name)
     }
@@ -638,7 +638,7 @@ impl Broker {
             },
         };
         let name = replaced.as_ref().map_or(name, |replaced| &replaced.name);
-        let audit = by.defined(Target::subscription(&entry.topic.name, name));
+        let audit = by.defined(AuditTarget::subscription(&entry.topic.name, name));
         self.save(change, Some(audit)).await?;
         Ok(replaced)
     }
@@ -710,7 +710,7 @@ impl Broker {
             definition: change(current.definition.clone()),
             validation: current.validation.clone(),
         };
-        let target = Target::subscription(&entry.topic.name, &current.name);
+        let target = AuditTarget::subscription(&entry.topic.name, &current.name);
         self.save(change, Some(by.did(action, target))).await?;
         self.subscription(topic, name)
     }
@@ -762,7 +762,7 @@ impl Broker {
         name: &SubscriptionName,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
         let (entry, current) = self.changing_subscription(topic, name)?;
-        let target = Target::subscription(&entry.topic.name, &current.name);
+        let target = AuditTarget::subscription(&entry.topic.name, &current.name);
         let audit = by.did(AuditAction::Validate, target);
         if entry.namespace.is_some() {
             self.validate_endpoint(&current).await?;
@@ -800,7 +800,10 @@ impl Broker {
             return Ok(false);
         };
         let id = subscription.id;
-        let audit = by.defined(Target::subscription(&entry.topic.name, &subscription.name));
+        let audit = by.defined(AuditTarget::subscription(
+            &entry.topic.name,
+            &subscription.name,
+        ));
         self.save(
             RegistryChange::DeleteSubscription { id, pending },
             Some(audit),
@@ -821,7 +824,7 @@ impl Broker {
         name: &SubscriptionName,
     ) -> Result<Arc<EventSubscription>, ManageError> {
         let (entry, subscription) = self.event_subscription(topic, name)?;
-        let target = Target::subscription(&entry.topic.name, &subscription.name);
+        let target = AuditTarget::subscription(&entry.topic.name, &subscription.name);
         self.audit_shown(by, what, target).await?;
         Ok(subscription)
     }
@@ -831,7 +834,7 @@ impl Broker {
         &self,
         by: &Caller,
         what: SecretKind,
-        target: Target,
+        target: AuditTarget,
     ) -> Result<(), StoreError> {
         let action = AuditAction::ShowSecrets { what };
         self.record(by, action, target).await
@@ -891,7 +894,7 @@ impl Broker {
 }
 
 /// Returns what the audit log calls a topic, or a queue.
-pub(in crate::broker) fn target(entry: &TopicEntry) -> Target {
+pub(in crate::broker) fn target(entry: &TopicEntry) -> AuditTarget {
     TargetKind::from(entry.topic.kind.entity()).named(&entry.topic.name)
 }
 
@@ -899,12 +902,12 @@ pub(in crate::broker) fn target(entry: &TopicEntry) -> Target {
 pub(in crate::broker) fn subscription_target(
     entry: &TopicEntry,
     subscription: &EventSubscription,
-) -> Target {
+) -> AuditTarget {
     let (of, name) = (&entry.topic.name, &subscription.name);
     match entry.subscription_kind(subscription) {
-        SubscriptionKind::Event => Target::subscription(of, name),
+        SubscriptionKind::Event => AuditTarget::subscription(of, name),
         SubscriptionKind::OfQueue => target(entry),
-        SubscriptionKind::ServiceBus => Target::service_bus_subscription(of, name),
+        SubscriptionKind::ServiceBus => AuditTarget::service_bus_subscription(of, name),
     }
 }
 

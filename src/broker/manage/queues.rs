@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::broker::Broker;
 use crate::broker::manage::{ManageError, check_path, entity_not_found, entity_of_kind};
 use crate::model::access::AccessKeys;
-use crate::model::audit::{Caller, Target, TargetKind};
+use crate::model::audit::{AuditTarget, Caller, TargetKind};
 use crate::model::name::TopicName;
 use crate::model::queue::{EntityReference, QueueDefinition, ReceiveRules};
 use crate::model::registry::{Registry, TopicEntry};
@@ -29,7 +29,7 @@ impl Put {
     pub(super) fn check(
         self,
         is_there: bool,
-        target: &Target,
+        target: &AuditTarget,
         missing: impl FnOnce() -> ManageError,
     ) -> Result<(), ManageError> {
         match (self, is_there) {

@@ -6,7 +6,7 @@ use crate::broker::Broker;
 use crate::broker::manage::queues::{Put, Queue, check_fixed, check_targets};
 use crate::broker::manage::{ManageError, check_path, entity_not_found, entity_of_kind};
 use crate::model::access::AccessKeys;
-use crate::model::audit::{Caller, Target};
+use crate::model::audit::{AuditTarget, Caller};
 use crate::model::destination::Destination;
 use crate::model::limits::{
     RULE_BYTES_MAX, RULES_MEMORY_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX,
@@ -56,7 +56,7 @@ impl Broker {
         let found = entity_of_kind(&registry, &name, EntityKind::ServiceBusTopic)?;
         let missing = || entity_not_found(EntityKind::ServiceBusTopic, &name);
         let known = found.map_or(&name, |entry| &entry.topic.name);
-        let target = Target::service_bus_topic(known);
+        let target = AuditTarget::service_bus_topic(known);
         put.check(found.is_some(), &target, missing)?;
         let tier = self.options().service_bus_tier;
         definition.upkeep.check_size(tier)?;
@@ -112,7 +112,7 @@ impl Broker {
         let found = message_subscription(&entry, &name)?;
         let missing = || ManageError::ServiceBusSubscriptionNotFound(topic.clone(), name.clone());
         let known = found.map_or(&name, |current| &current.name);
-        let target = Target::service_bus_subscription(&entry.topic.name, known);
+        let target = AuditTarget::service_bus_subscription(&entry.topic.name, known);
         put.check(found.is_some(), &target, missing)?;
         let change = match found {
             None if entry.subscriptions.size() >= SUBSCRIPTIONS_PER_TOPIC_MAX => {
@@ -158,7 +158,7 @@ impl Broker {
         let Some(subscription) = message_subscription(entry, name)? else {
             return Ok(false);
         };
-        let target = Target::service_bus_subscription(&entry.topic.name, &subscription.name);
+        let target = AuditTarget::service_bus_subscription(&entry.topic.name, &subscription.name);
         let delete = RegistryChange::DeleteSubscription {
             id: subscription.id,
             pending: OnDelete::Discard,
@@ -233,7 +233,7 @@ impl Broker {
         };
         // It keeps the name that it was created with.
         let name = found.map_or(&rule.name, |found| &found.name).clone();
-        let target = Target::rule(&entry.topic.name, &current.name, &name);
+        let target = AuditTarget::rule(&entry.topic.name, &current.name, &name);
         put.check(found.is_some(), &target, missing)?;
         check_room(&entry, &rule, found.map(|found| &**found))?;
         self.note_use(&current);
@@ -262,7 +262,7 @@ impl Broker {
         let Some(found) = entry.rules.find(current.id, name) else {
             return Ok(false);
         };
-        let target = Target::rule(&entry.topic.name, &current.name, &found.name);
+        let target = AuditTarget::rule(&entry.topic.name, &current.name, &found.name);
         self.note_use(&current);
         let change = RegistryChange::DeleteRule {
             of: current.id,

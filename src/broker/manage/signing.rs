@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::broker::{Broker, ManageError};
-use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::audit::{AuditAction, AuditTarget, Caller};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::signing::{Signing, SigningSecret};
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
@@ -36,7 +36,7 @@ impl Broker {
             definition,
             validation: current.validation.clone(),
         };
-        let target = Target::subscription(&entry.topic.name, &current.name);
+        let target = AuditTarget::subscription(&entry.topic.name, &current.name);
         let audit = by.did(AuditAction::RotateSigningSecret, target);
         self.save(change, Some(audit)).await?;
         Ok((secret, self.subscription(topic, name)?.1))

@@ -60,7 +60,7 @@ impl Broker {
     /// Lets a receiver wait, for one who has the key of `by`.
     pub(super) fn wait_at(
         &self,
-        awaited: Awaited,
+        awaited: AwaitedArrival,
         by: &Actor,
     ) -> Result<Waiter<'_>, MessagingError> {
         let registry = self.registry();
@@ -70,7 +70,10 @@ impl Broker {
     }
 
     /// Returns how long it takes until what is awaited may be there.
-    pub(super) async fn time_until_due(&self, awaited: &Awaited) -> Result<Duration, StoreError> {
+    pub(super) async fn time_until_due(
+        &self,
+        awaited: &AwaitedArrival,
+    ) -> Result<Duration, StoreError> {
         let of = awaited.queue();
         let registry = self.registry();
         let found = registry.subscription(of.subscription);
@@ -80,11 +83,11 @@ impl Broker {
         }
         let ledger = &self.store().ledger;
         let due_at = match awaited {
-            Awaited::Queue(of) => {
+            AwaitedArrival::Queue(of) => {
                 let due = ledger.agenda(vec![*of]).await?;
                 due.first().map(|due| due.at)
             }
-            Awaited::Session(awaited) => ledger.session_due(awaited.clone()).await?,
+            AwaitedArrival::Session(awaited) => ledger.session_due(awaited.clone()).await?,
         };
         let now = self.clock().now();
         Ok(due_at.map_or(LOOK_INTERVAL, |at| at.since(now)))
@@ -103,14 +106,14 @@ impl Broker {
 
 /// The arrival that a receiver waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Awaited {
+pub(super) enum AwaitedArrival {
     /// A delivery of a queue.
     Queue(QueueRef),
     /// A session, or a delivery of one.
     Session(SessionWait),
 }
 
-impl Awaited {
+impl AwaitedArrival {
     fn queue(&self) -> QueueRef {
         match self {
             Self::Queue(of) => *of,
@@ -121,13 +124,13 @@ impl Awaited {
 
 /// Waiting receivers, by what they wait for.
 pub(in crate::broker) struct Arrivals {
-    waiting: Mutex<HashMap<Awaited, Waiting>>,
+    waiting: Mutex<HashMap<AwaitedArrival, WaitingReceivers>>,
     /// The bytes of all of them.
     memory: Budget,
     keys: MemoryGroups<Actor>,
 }
 
-struct Waiting {
+struct WaitingReceivers {
     receivers: usize,
     bell: Arc<Bell>,
 }
@@ -147,7 +150,7 @@ struct Bell {
 /// A registered waiting receiver, until it is dropped.
 pub(super) struct Waiter<'a> {
     arrivals: &'a Arrivals,
-    awaited: Awaited,
+    awaited: AwaitedArrival,
     bell: Arc<Bell>,
     _memory: TakenBytes,
 }
@@ -165,7 +168,7 @@ impl Default for Arrivals {
 impl Arrivals {
     /// Nobody takes all places: a key, or the keys of an entity together, get more of them only while they have fewer than are left.
     /// The first receiver of a queue is let in, however many wait at others.
-    fn wait_at(&self, awaited: Awaited, by: &Actor) -> Result<Waiter<'_>, MessagingError> {
+    fn wait_at(&self, awaited: AwaitedArrival, by: &Actor) -> Result<Waiter<'_>, MessagingError> {
         let key = self.keys.of(by.holder());
         let account = self.memory.account([Some(key), None], usize::MAX);
         let mut memory = account.nothing();
@@ -176,10 +179,12 @@ impl Arrivals {
             }
             memory.add_anyway(WAITER_BYTES);
         }
-        let here = waiting.entry(awaited.clone()).or_insert_with(|| Waiting {
-            receivers: 0,
-            bell: Arc::default(),
-        });
+        let here = waiting
+            .entry(awaited.clone())
+            .or_insert_with(|| WaitingReceivers {
+                receivers: 0,
+                bell: Arc::default(),
+            });
         here.receivers += 1;
         Ok(Waiter {
             arrivals: self,
@@ -196,7 +201,7 @@ impl Arrivals {
     }
 
     /// Wakes one receiver for each of `count` deliveries.
-    pub(super) fn announce(&self, awaited: &Awaited, count: usize) {
+    pub(super) fn announce(&self, awaited: &AwaitedArrival, count: usize) {
         if let Some(here) = self.waiting.lock().unwrap().get(awaited) {
             for _ in 0..count.min(here.receivers) {
                 here.bell.arrivals.notify_one();
@@ -213,8 +218,8 @@ impl Arrivals {
         }
         for subscription in subscriptions {
             let places = [
-                Awaited::Queue(QueueRef::pending(*subscription)),
-                Awaited::Session(SessionWait::Next(*subscription)),
+                AwaitedArrival::Queue(QueueRef::pending(*subscription)),
+                AwaitedArrival::Session(SessionWait::Next(*subscription)),
             ];
             for here in places.iter().filter_map(|awaited| waiting.get(awaited)) {
                 here.bell.arrivals.notify_one();
@@ -226,8 +231,8 @@ impl Arrivals {
     pub(in crate::broker) fn announce_all(&self, of: QueueRef) {
         let waiting = self.waiting.lock().unwrap();
         let places = [
-            Awaited::Queue(of),
-            Awaited::Session(SessionWait::Next(of.subscription)),
+            AwaitedArrival::Queue(of),
+            AwaitedArrival::Session(SessionWait::Next(of.subscription)),
         ];
         for here in places.iter().filter_map(|awaited| waiting.get(awaited)) {
             here.bell.sooner.notify_waiters();
@@ -248,7 +253,7 @@ impl Drop for Waiter<'_> {
 }
 
 /// Says whether somebody waits at a queue already, or in a session of it.
-fn is_waited_at(waiting: &HashMap<Awaited, Waiting>, queue: QueueRef) -> bool {
+fn is_waited_at(waiting: &HashMap<AwaitedArrival, WaitingReceivers>, queue: QueueRef) -> bool {
     waiting.keys().any(|each| each.queue() == queue)
 }
 
@@ -256,8 +261,8 @@ fn is_waited_at(waiting: &HashMap<Awaited, Waiting>, queue: QueueRef) -> bool {
 mod tests {
     use super::*;
 
-    fn queue(subscription: i64) -> Awaited {
-        Awaited::Queue(QueueRef::dead_letters(SubscriptionId(subscription)))
+    fn queue(subscription: i64) -> AwaitedArrival {
+        AwaitedArrival::Queue(QueueRef::dead_letters(SubscriptionId(subscription)))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::broker::Broker;
 use crate::broker::manage::{subscription_target, target};
-use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
+use crate::model::audit::{AuditAction, AuditEntry, AuditTarget, Caller, TargetKind};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::DeliveryId;
 use crate::store::views::DeadLetterQuery;
@@ -13,7 +13,7 @@ const REMOVE_BATCH_MAX: usize = 250;
 
 /// The result of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Purged {
+pub struct PurgeResult {
     pub removed: usize,
     /// Receivers hold these, so they stay.
     pub held: usize,
@@ -29,7 +29,7 @@ impl Broker {
         &self,
         by: &Caller,
         query: DeadLetterQuery,
-    ) -> Result<Purged, StoreError> {
+    ) -> Result<PurgeResult, StoreError> {
         let target = self.target_of(&query.filter);
         let entry = by.did(AuditAction::PurgeDeadLetters { dead_letters: 0 }, target);
         let found = self.store().views.dead_letter_numbers(query).await?;
@@ -37,7 +37,7 @@ impl Broker {
         for batch in found.rows.chunks(REMOVE_BATCH_MAX) {
             removed += self.remove_dead_letters(batch, entry.clone()).await?;
         }
-        Ok(Purged {
+        Ok(PurgeResult {
             removed,
             held: found.rows.len() - removed,
             next_before: found.next_before,
@@ -73,12 +73,12 @@ impl Broker {
     }
 
     /// Returns the object that a filter of dead letters is about, for the audit log.
-    fn target_of(&self, filter: &DeadLetterFilter) -> Target {
+    fn target_of(&self, filter: &DeadLetterFilter) -> AuditTarget {
         let registry = self.registry();
         let topic = filter.topic.and_then(|id| registry.topic_by_id(id));
         match filter.subscription.and_then(|id| registry.subscription(id)) {
             Some((topic, each)) => subscription_target(topic, each),
-            None => topic.map_or_else(Target::appliance, |topic| target(topic)),
+            None => topic.map_or_else(AuditTarget::appliance, |topic| target(topic)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::broker::Broker;
-use crate::broker::messaging::arrivals::Awaited;
+use crate::broker::messaging::arrivals::AwaitedArrival;
 use crate::model::audit::AuditEntry;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::lease::{Disposition, LockChange, LockEnd, LockError, NEVER, QueueRef, SubQueue};
@@ -151,7 +151,7 @@ impl Broker {
         let is_dead = |each: &&Settlement| matches!(each, Settlement::DeadLetter(_));
         let dead = settlements.iter().filter(is_dead).count();
         if dead > 0 {
-            let awaited = Awaited::Queue(QueueRef::dead_letters(of));
+            let awaited = AwaitedArrival::Queue(QueueRef::dead_letters(of));
             self.shared.arrivals.announce(&awaited, dead);
         }
         dead > 0

@@ -7,7 +7,7 @@ use crate::model::delivery::Delivery;
 use crate::model::event::StoredEvent;
 use crate::model::lease::{LockToken, NEVER};
 use crate::model::topic::EntityKind;
-use crate::store::{DeadLetter, Locked, Origin, Peeked};
+use crate::store::{DeadLetterCause, ForwardOrigin, Locked, Peeked};
 use crate::wire;
 use crate::wire::amqp::message::Message;
 use crate::wire::duration::DURATION_MAX;
@@ -18,9 +18,9 @@ use crate::wire::service_bus::message::{self, MessageState};
 pub struct MessageView<'a> {
     delivery: &'a Delivery,
     event: &'a StoredEvent,
-    dead_letter: Option<&'a DeadLetter>,
+    dead_letter: Option<&'a DeadLetterCause>,
     properties: Option<&'a [u8]>,
-    origin: &'a Origin,
+    origin: &'a ForwardOrigin,
 }
 
 impl<'a> From<&'a Locked> for MessageView<'a> {
@@ -49,13 +49,13 @@ impl<'a> From<&'a Peeked> for MessageView<'a> {
 
 impl<'a> MessageView<'a> {
     /// Returns what stands around the body, with the lock that its receiver holds.
-    pub fn described(self, lock: Option<(LockToken, Timestamp)>) -> message::Message<'a> {
+    pub fn described(self, lock: Option<(LockToken, Timestamp)>) -> message::HeaderProperties<'a> {
         let details = self.dead_letter.map(|dead| &dead.details);
         let own_reason = details.and_then(|details| details.reason.as_deref());
         let own_description = details.and_then(|details| details.description.as_deref());
         // A receiver that gave no reason has none; everything else has ours.
         let reason = self.system_dead_letter().map(|dead| dead.reason);
-        message::Message {
+        message::HeaderProperties {
             sequence_number: self.delivery.number,
             first_number: self.origin.first_number,
             dead_letter_source: self.origin.dead_letter_source.as_deref(),
@@ -74,7 +74,7 @@ impl<'a> MessageView<'a> {
     }
 
     /// The dead letter, unless a receiver has made it one.
-    fn system_dead_letter(self) -> Option<&'a DeadLetter> {
+    fn system_dead_letter(self) -> Option<&'a DeadLetterCause> {
         self.dead_letter
             .filter(|dead| dead.reason != DeadLetterReason::Application)
     }
@@ -116,7 +116,7 @@ impl MessageReceiver {
         };
         let view = MessageView::from(peeked);
         let now = self.broker().clock().now();
-        let described = message::Message {
+        let described = message::HeaderProperties {
             locked_until: peeked.locked_until.filter(|until| *until > now),
             ..view.described(None)
         };
@@ -128,7 +128,7 @@ impl MessageReceiver {
     fn encode_in(
         &self,
         view: MessageView<'_>,
-        described: &message::Message<'_>,
+        described: &message::HeaderProperties<'_>,
         state: MessageState,
     ) -> Vec<u8> {
         let dead = view.system_dead_letter();
@@ -137,7 +137,7 @@ impl MessageReceiver {
         let is_of_topic = self.topic.topic.kind.entity() == EntityKind::ServiceBusTopic;
         let number_in_topic = is_of_topic.then_some(view.event.key.0);
         let life = self.topic.retry_policy(&self.subscription).time_to_live;
-        let described = message::Message {
+        let described = message::HeaderProperties {
             first_number: described.first_number.or(number_in_topic),
             time_to_live: (life < DURATION_MAX).then_some(life),
             reason: system
@@ -148,7 +148,7 @@ impl MessageReceiver {
         if let Some(sent) = message::of_event(&view.event.event) {
             let own = dead.and_then(|dead| dead.details.description.as_deref());
             let sentence = system.as_ref().map(|(_, sentence)| sentence.as_str());
-            let as_sent = message::Message {
+            let as_sent = message::HeaderProperties {
                 delivery_count: view.deliveries_before(),
                 description: own.or(sentence).or(described.description),
                 ..described.clone()

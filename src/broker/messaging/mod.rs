@@ -19,7 +19,7 @@ mod sessions;
 mod transaction;
 
 pub(super) use arrivals::Arrivals;
-pub use dead_letters::Purged;
+pub use dead_letters::PurgeResult;
 pub use entity::MessagingEntity;
 #[cfg(test)]
 pub(crate) use error::samples;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::messaging::arrivals::Awaited;
+use crate::broker::messaging::arrivals::AwaitedArrival;
 use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::model::audit::Actor;
 use crate::model::destination::DeliveryMode;
@@ -126,7 +126,7 @@ impl Broker {
         if !found.is_empty() || wait.is_zero() {
             return Ok(found);
         }
-        let waiter = self.wait_at(Awaited::Queue(of), by)?;
+        let waiter = self.wait_at(AwaitedArrival::Queue(of), by)?;
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline, give_up);
         let mut in_vain = false;

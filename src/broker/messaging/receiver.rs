@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::Timestamp;
-use crate::broker::messaging::arrivals::Awaited;
+use crate::broker::messaging::arrivals::AwaitedArrival;
 use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::broker::{Broker, Queue, ReceiveRequest};
-use crate::model::audit::{Actor, AuditAction, AuditEntry, Caller, Target};
+use crate::model::audit::{Actor, AuditAction, AuditEntry, AuditTarget, Caller};
 use crate::model::destination::DeliveryMode;
 use crate::model::lease::{
     Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
@@ -263,7 +263,7 @@ impl MessageReceiver {
 
     /// Returns whether something may be received now.
     pub async fn is_due(&self) -> Result<bool, MessagingError> {
-        let awaited = Awaited::Queue(self.queue());
+        let awaited = AwaitedArrival::Queue(self.queue());
         Ok(self.broker.time_until_due(&awaited).await?.is_zero())
     }
 
@@ -276,8 +276,8 @@ impl MessageReceiver {
         in_vain: bool,
     ) -> Result<(), MessagingError> {
         let awaited = match session {
-            None => Awaited::Queue(self.queue()),
-            Some(held) => Awaited::Session(SessionWait::In(held.of, held.name.clone())),
+            None => AwaitedArrival::Queue(self.queue()),
+            Some(held) => AwaitedArrival::Session(SessionWait::In(held.of, held.name.clone())),
         };
         let waiter = self
             .broker
@@ -414,7 +414,7 @@ impl MessageReceiver {
         let is_dead = self.sub_queue == SubQueue::DeadLetter;
         (is_dead && changes.into_iter().any(completes)).then(|| {
             let completed = AuditAction::CompleteDeadLetters { dead_letters: 0 };
-            let target = Target::subscription(&self.topic.topic.name, &self.subscription.name);
+            let target = AuditTarget::subscription(&self.topic.topic.name, &self.subscription.name);
             let now = Caller {
                 at: self.broker.clock().now(),
                 ..by.clone()

@@ -2,7 +2,7 @@
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::messaging::arrivals::Awaited;
+use crate::broker::messaging::arrivals::AwaitedArrival;
 use crate::broker::messaging::{MessageReceiver, MessagingError, NotAllowed};
 use crate::model::audit::Actor;
 use crate::model::lease::{LockToken, QueueRef};
@@ -30,7 +30,7 @@ impl Broker {
         if first != none_free {
             return Ok(first?);
         }
-        let waiter = self.wait_at(Awaited::Session(SessionWait::Next(queue.id)), by)?;
+        let waiter = self.wait_at(AwaitedArrival::Session(SessionWait::Next(queue.id)), by)?;
         tokio::pin!(give_up);
         let mut in_vain = false;
         loop {
@@ -127,7 +127,9 @@ impl Broker {
     /// Wakes the holder of a session, who waits for a message of it.
     pub(in crate::broker) fn announce_message(&self, of: SubscriptionId, session: &str) {
         let awaited = SessionWait::In(of, session.to_owned());
-        self.shared.arrivals.announce(&Awaited::Session(awaited), 1);
+        self.shared
+            .arrivals
+            .announce(&AwaitedArrival::Session(awaited), 1);
     }
 }
 

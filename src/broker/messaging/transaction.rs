@@ -7,7 +7,7 @@ use crate::broker::Broker;
 use crate::broker::messaging::{MessageReceiver, MessageSender, MessagingError};
 use crate::broker::publish::messages::AcceptedMessages;
 use crate::broker::publish::rules::MadeCopies;
-use crate::model::audit::{AuditEntry, Caller, Target};
+use crate::model::audit::{AuditEntry, AuditTarget, Caller};
 use crate::model::delivery::DeliveryId;
 use crate::model::lease::LockChange;
 use crate::model::limits::RULE_COPIES_MAX;
@@ -98,7 +98,7 @@ impl MessagingTransaction {
         if audits.iter().all(|each| each.target == last.target) {
             return Some(last);
         }
-        let target = Target::appliance();
+        let target = AuditTarget::appliance();
         Some(AuditEntry { target, ..last })
     }
 }

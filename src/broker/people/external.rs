@@ -2,7 +2,7 @@
 //! that is made of them.
 
 use crate::broker::people::{People, PeopleError, judge_name};
-use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::audit::{AuditAction, AuditTarget, Caller};
 use crate::model::identity::Identity;
 use crate::store::StoreError;
 use crate::store::accounts::{Role, User};
@@ -56,7 +56,7 @@ impl People {
         reason: String,
     ) -> Result<(), StoreError> {
         let action = AuditAction::RejectSignIn { reason };
-        let entry = by.did(action, Target::user(name));
+        let entry = by.did(action, AuditTarget::user(name));
         self.accounts.record(entry).await
     }
 }

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 pub use setup_link::SetupLink;
 pub use sign_in_options::{ByTrustedProxy, ProxyHeaders, SignInOptions};
 pub use throttle::TooOften;
-pub use tokens::{NewTokenRequest, TOKEN_DAYS_MAX, TokenHolder, Tokens};
+pub use tokens::{ApiTokens, NewTokenRequest, TOKEN_DAYS_MAX, TokenHolder};
 
 use crate::base::{Clock, Entropy, Timestamp, problem_of_look, sha256_hex};
 use crate::model::access::Secret;
@@ -47,7 +47,7 @@ pub const LINK_LIFE: Duration = Duration::from_secs(3 * 86_400);
 #[derive(Clone)]
 pub struct People {
     accounts: Accounts,
-    tokens: Tokens,
+    tokens: ApiTokens,
     hashes: HashPlaces,
     clock: Clock,
     entropy: Entropy,
@@ -96,7 +96,7 @@ impl People {
         clock: Clock,
         entropy: Entropy,
     ) -> Result<Self, StoreError> {
-        let tokens = Tokens::open(accounts.clone(), clock.clone(), entropy.clone());
+        let tokens = ApiTokens::open(accounts.clone(), clock.clone(), entropy.clone());
         Ok(Self {
             tokens: tokens.await?,
             hashes: HashPlaces::default(),
@@ -108,7 +108,7 @@ impl People {
     }
 
     /// The API tokens.
-    pub fn tokens(&self) -> &Tokens {
+    pub fn tokens(&self) -> &ApiTokens {
         &self.tokens
     }
 

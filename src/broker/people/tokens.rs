@@ -25,7 +25,7 @@ const NOTED_EVERY: Duration = Duration::from_secs(60);
 
 /// The tokens. Cheap to clone.
 #[derive(Clone)]
-pub struct Tokens {
+pub struct ApiTokens {
     accounts: Accounts,
     clock: Clock,
     entropy: Entropy,
@@ -63,7 +63,7 @@ impl NewTokenRequest {
     }
 }
 
-impl Tokens {
+impl ApiTokens {
     /// The tokens in `accounts`.
     pub(super) async fn open(
         accounts: Accounts,

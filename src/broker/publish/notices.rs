@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use crate::base::seldom::SeldomLine;
 use crate::base::{Entropy, Timestamp};
 use crate::broker::Broker;
-use crate::broker::dispatch::health::Change;
+use crate::broker::dispatch::health::HealthChange;
 use crate::broker::publish::{Arrival, matched_alone};
 use crate::model::event::Event;
 use crate::model::limits::{NOTICE_WINDOW, NOTICES_AT_ONCE_MAX, NOTICES_WAITING_MAX};
@@ -110,7 +110,7 @@ impl Broker {
     }
 
     /// Queues the notice of a probation that began or ended.
-    pub(in crate::broker) fn note_probation(&self, id: SubscriptionId, change: Change) {
+    pub(in crate::broker) fn note_probation(&self, id: SubscriptionId, change: HealthChange) {
         let registry = self.registry();
         let found = registry.subscription(id);
         let Some(of) = found.and_then(|(topic, each)| subscribed(topic, each)) else {

@@ -13,9 +13,9 @@ use crate::model::rejection::Rejection;
 
 /// Rejections that are not stored yet.
 #[derive(Default)]
-pub(in crate::broker) struct Waiting(Mutex<Vec<Rejection>>);
+pub(in crate::broker) struct UnstoredRejections(Mutex<Vec<Rejection>>);
 
-impl Waiting {
+impl UnstoredRejections {
     /// Queues `rejection` unless there are enough already.
     fn take(&self, rejection: Rejection) -> bool {
         let mut waiting = self.0.lock().unwrap();

@@ -273,13 +273,13 @@ mod tests {
     use crate::model::name::RuleName;
     use crate::model::rule::{Changes, Parameters, PropertyValue, Rule, RuleFilter, SqlFilter};
     use crate::model::topic::TopicId;
-    use crate::wire::amqp::message::{Message, Properties};
+    use crate::wire::amqp::message::{Message, MessageProperties};
     use crate::wire::service_bus::message::to_event;
 
     /// A message with a thousand properties, of which actions make so many copies.
     fn with_copies(count: usize) -> HeldMessage {
         let own = (0..1_000).map(|n| (format!("p{n}").as_str().into(), "x".into()));
-        let message = Message::of(&Properties::default(), own.collect(), "body".into());
+        let message = Message::of(&MessageProperties::default(), own.collect(), "body".into());
         let event = to_event(message, || "m".to_owned()).expect("an event");
         let changes = Changes {
             user: vec![("p1".to_owned(), Some(PropertyValue::long(1)))],
@@ -370,7 +370,7 @@ mod tests {
         }
         let long = "y".repeat(30_000);
         let own = vec![("a".into(), long.as_str().into())];
-        let message = Message::of(&Properties::default(), own, "body".into());
+        let message = Message::of(&MessageProperties::default(), own, "body".into());
         let event = to_event(message, || "m".to_owned()).expect("an event");
         let sent = SentMessage::of(&event, "/t", Timestamp::from_ms(1)).expect("a message");
         let takers = Arc::new(Takers::from([(SubscriptionId(1), true)]));

@@ -7,12 +7,12 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::explain::{TooManyTrials, explain_to_one};
 use crate::broker::publish::messages::session_at;
-use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::audit::{AuditAction, AuditTarget, Caller};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::{Event, EventKey};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::store::{MessageFacts, Sent, StoreError};
+use crate::store::{MessageFacts, SentOutcome, StoreError};
 use crate::wire::explanation::why_not;
 
 /// Why a stored event is not delivered. Nothing is changed.
@@ -69,14 +69,16 @@ impl Broker {
             facts,
         } = self.match_again(key, name, now).await?;
         let id = subscription.id;
-        let target = Target::subscription(&topic.topic.name, &subscription.name);
+        let target = AuditTarget::subscription(&topic.topic.name, &subscription.name);
         let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
         let sent = self.store().ledger.send(key, id, facts, audit, now);
         match sent.await? {
-            Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
-            Sent::TooEarly => Err(SendError::TooEarly(key)),
-            Sent::Missing => Err(SendError::NoSubscription(key, name.to_owned())),
-            Sent::As(delivery) => {
+            SentOutcome::Already(delivery) => {
+                Err(SendError::Already(name.to_owned(), key, delivery))
+            }
+            SentOutcome::TooEarly => Err(SendError::TooEarly(key)),
+            SentOutcome::Missing => Err(SendError::NoSubscription(key, name.to_owned())),
+            SentOutcome::As(delivery) => {
                 self.meters().matched(&topic, &[id], 0);
                 self.announce_arrivals(&[id]);
                 self.note_due(&[id], now);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::replay::resubmit::{Decided, deliveries_of, resubmitted};
-use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
+use crate::model::audit::{AuditAction, AuditTarget, Caller, TargetKind};
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{
     REPLAY_BACKLOG_MAX, REPLAY_BACKLOG_PAUSE, REPLAY_BATCH_MAX, REPLAY_JOBS_MAX, REPLAY_PAUSE,
@@ -134,7 +134,7 @@ impl Broker {
         };
         let started = AuditAction::StartReplay { deliveries: total };
         // The store knows the job's number.
-        let audit = by.did(started, Target::appliance());
+        let audit = by.did(started, AuditTarget::appliance());
         let now = self.clock().now();
         let job = self.store().ledger.start_replay(job, audit, now).await?;
         self.shared.replay_wake.notify_one();

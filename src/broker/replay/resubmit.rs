@@ -16,7 +16,7 @@ use crate::broker::Broker;
 use crate::broker::background::{MatchingFor, MatchingRun};
 use crate::broker::manage::target;
 use crate::broker::publish::messages::session_at;
-use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
+use crate::model::audit::{AuditAction, AuditEntry, AuditTarget, Caller, TargetKind};
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::delivery::{AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
@@ -30,15 +30,15 @@ use crate::model::topic::EntityKind;
 use crate::model::topic::InputSchema;
 use crate::outbound::DeliveryRequest;
 use crate::store::{
-    self, Candidate, CandidateQuery, MessageFacts, Resubmission, ResubmitOutcome, ResubmitTarget,
-    Resubmitted, StoreError,
+    self, CandidateQuery, MessageFacts, ResubmitCandidate, ResubmitOutcome, ResubmitTarget,
+    Resubmitted, ResubmittedDelivery, StoreError,
 };
 use crate::wire::service_bus::{message, readable};
 use crate::wire::{self, BadInput};
 
 /// Dead letters to resubmit.
 #[derive(Clone, Debug)]
-pub struct ResubmitRequest {
+pub struct DeadLetterResubmission {
     /// At most [`crate::model::limits::REPLAY_BATCH_MAX`], to a URL at most
     /// [`crate::model::limits::REPLAY_REQUESTS_MAX`].
     pub deliveries: Vec<DeliveryId>,
@@ -81,11 +81,11 @@ pub enum ResubmitError {
 }
 
 /// The decision about a candidate.
-pub(super) type Decided = Result<Resubmission, (Candidate, NotResubmitted)>;
+pub(super) type Decided = Result<ResubmittedDelivery, (ResubmitCandidate, NotResubmitted)>;
 
 /// A request to a URL that is still to be made.
 struct UrlRequest {
-    of: Candidate,
+    of: ResubmitCandidate,
     topic: Arc<TopicEntry>,
     /// The delivery's own subscription, with the URL as its webhook.
     subscription: EventSubscription,
@@ -94,7 +94,7 @@ struct UrlRequest {
     edited: Option<Event>,
 }
 
-enum Step {
+enum ResubmitStep {
     Store(Box<ResubmitTarget>),
     Request(Box<UrlRequest>),
 }
@@ -102,7 +102,7 @@ enum Step {
 impl Broker {
     /// Resubmits a dead letter to its own subscription. Returns the new delivery.
     pub async fn resubmit(&self, by: &Caller, id: DeliveryId) -> Result<DeliveryId, ResubmitError> {
-        let request = ResubmitRequest {
+        let request = DeadLetterResubmission {
             deliveries: vec![id],
             target: ReplayTarget::Subscription,
             edit: None,
@@ -117,7 +117,7 @@ impl Broker {
     pub async fn resubmit_all(
         &self,
         by: &Caller,
-        request: ResubmitRequest,
+        request: DeadLetterResubmission,
     ) -> Result<Vec<(DeliveryId, Result<Resubmitted, ResubmitError>)>, ResubmitError> {
         if self.is_stopping() {
             return Err(ResubmitError::Stopping);
@@ -141,7 +141,7 @@ impl Broker {
                 (each.delivery, Err(error))
             })
             .collect();
-        let is_readable = |each: &Candidate| each.event.is_some() || request.edit.is_some();
+        let is_readable = |each: &ResubmitCandidate| each.event.is_some() || request.edit.is_some();
         let (dead, damaged): (Vec<_>, Vec<_>) = dead.into_iter().partition(is_readable);
         results.extend(damaged.iter().map(|each| {
             // Its new delivery would be dead-lettered for the same reason.
@@ -164,7 +164,7 @@ impl Broker {
             .collect())
     }
 
-    fn audit_resubmission(&self, by: &Caller, request: &ResubmitRequest) -> AuditEntry {
+    fn audit_resubmission(&self, by: &Caller, request: &DeadLetterResubmission) -> AuditEntry {
         let to = match &request.target {
             ReplayTarget::Subscription => None,
             ReplayTarget::Topic(None) => Some("its own topic".to_owned()),
@@ -182,7 +182,7 @@ impl Broker {
         };
         let target = match request.deliveries.as_slice() {
             [id] => TargetKind::DeadLetter.named(*id),
-            _ => Target::appliance(),
+            _ => AuditTarget::appliance(),
         };
         by.did(action, target)
     }
@@ -276,7 +276,7 @@ impl Broker {
     }
 
     /// The edited event.
-    fn edited(&self, edit: &EventEdit, of: &Candidate) -> Result<Event, ResubmitError> {
+    fn edited(&self, edit: &EventEdit, of: &ResubmitCandidate) -> Result<Event, ResubmitError> {
         let registry = self.registry();
         let deleted = || ResubmitError::Rejected(of.delivery, NotResubmitted::TopicDeleted);
         let entry = registry.topic_by_id(of.topic).ok_or_else(deleted)?;
@@ -325,7 +325,7 @@ impl Broker {
     /// Decides about each candidate. Requests to a URL are made concurrently.
     pub(super) async fn decide_all(
         &self,
-        candidates: Vec<Candidate>,
+        candidates: Vec<ResubmitCandidate>,
         target: &ReplayTarget,
         edited: Option<Event>,
     ) -> Vec<Decided> {
@@ -336,8 +336,10 @@ impl Broker {
             let step = self.decide(&registry, &of, target, edited.clone(), now);
             match step.await {
                 Err(rejection) => decided.push(Err((of, rejection))),
-                Ok(Step::Store(to)) => decided.push(Ok(Resubmission { of, to: *to })),
-                Ok(Step::Request(request)) => {
+                Ok(ResubmitStep::Store(to)) => {
+                    decided.push(Ok(ResubmittedDelivery { of, to: *to }));
+                }
+                Ok(ResubmitStep::Request(request)) => {
                     let broker = self.clone();
                     asking.spawn(async move { broker.send_to_url(*request).await });
                 }
@@ -352,11 +354,11 @@ impl Broker {
     async fn decide(
         &self,
         registry: &Registry,
-        of: &Candidate,
+        of: &ResubmitCandidate,
         target: &ReplayTarget,
         edited: Option<Event>,
         now: Timestamp,
-    ) -> Result<Step, NotResubmitted> {
+    ) -> Result<ResubmitStep, NotResubmitted> {
         if of.locked_until.is_some_and(|until| is_held(until, now)) {
             return Err(NotResubmitted::Locked);
         }
@@ -374,9 +376,9 @@ impl Broker {
                 if of.session.is_none() && own.has_sessions() {
                     return Err(NotResubmitted::SessionIdMissing);
                 }
-                Ok(Step::Store(Box::new(ResubmitTarget::Subscription {
-                    edited,
-                })))
+                Ok(ResubmitStep::Store(Box::new(
+                    ResubmitTarget::Subscription { edited },
+                )))
             }
             ReplayTarget::Topic(other) => {
                 let topic = |id| {
@@ -397,7 +399,7 @@ impl Broker {
                 if let Some(edited) = &edited {
                     event.event = edited.clone();
                 }
-                Ok(Step::Request(Box::new(UrlRequest {
+                Ok(ResubmitStep::Request(Box::new(UrlRequest {
                     of: of.clone(),
                     topic: Arc::clone(topic),
                     subscription: with_webhook(own, url),
@@ -415,7 +417,7 @@ impl Broker {
         to: &Arc<TopicEntry>,
         event: Event,
         now: Timestamp,
-    ) -> Result<Step, NotResubmitted> {
+    ) -> Result<ResubmitStep, NotResubmitted> {
         if to.topic.kind.is_built_in() {
             return Err(NotResubmitted::BuiltInTopic);
         }
@@ -442,7 +444,7 @@ impl Broker {
                 (queue, facts)
             }),
         };
-        Ok(Step::Store(Box::new(ResubmitTarget::Topic {
+        Ok(ResubmitStep::Store(Box::new(ResubmitTarget::Topic {
             topic: to.topic.id,
             event,
             targets,
@@ -451,7 +453,7 @@ impl Broker {
     }
 
     /// Makes one request. A late response is not waited for, since it would have no effect.
-    async fn send_to_url(&self, request: UrlRequest) -> Resubmission {
+    async fn send_to_url(&self, request: UrlRequest) -> ResubmittedDelivery {
         let started_at = self.clock().now();
         let delivery_request = DeliveryRequest {
             subscription: &request.subscription,
@@ -480,12 +482,12 @@ impl Broker {
         } else {
             ResubmitTarget::Rejected { attempt, error }
         };
-        Resubmission { of: request.of, to }
+        ResubmittedDelivery { of: request.of, to }
     }
 }
 
 /// How many deliveries a resubmission makes.
-pub(super) fn deliveries_of(resubmission: &Resubmission) -> usize {
+pub(super) fn deliveries_of(resubmission: &ResubmittedDelivery) -> usize {
     match &resubmission.to {
         ResubmitTarget::Topic { targets, .. } => targets.len(),
         ResubmitTarget::Subscription { .. } => 1,

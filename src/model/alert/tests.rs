@@ -27,7 +27,7 @@ fn failing_for_10_min() -> StoredAlertRule {
 }
 
 /// Endpoints by their letters: `a` fails since the start, `a+` works, `a?` is unknown, and `a@600` fails since then.
-fn endpoints(words: &str) -> Facts {
+fn endpoints(words: &str) -> AlertObservations {
     let health = |word: &str| {
         let failing = |since| EndpointHealth::Failing {
             since: at(since),
@@ -41,14 +41,19 @@ fn endpoints(words: &str) -> Facts {
         };
         (of.to_owned(), health)
     };
-    Facts {
+    AlertObservations {
         endpoints: words.split_whitespace().map(health).collect(),
-        ..Facts::default()
+        ..AlertObservations::default()
     }
 }
 
 /// Evaluates the rule with what it was left with, and returns the message as one line.
-fn step(rule: &mut StoredAlertRule, facts: &Facts, is_heard: bool, seconds: u64) -> String {
+fn step(
+    rule: &mut StoredAlertRule,
+    facts: &AlertObservations,
+    is_heard: bool,
+    seconds: u64,
+) -> String {
     let (alerts, message) = rule.evaluate(facts, is_heard, at(seconds));
     rule.alerts = alerts;
     if message.is_some() {
@@ -184,9 +189,9 @@ fn alerts_and_lines_are_bounded() {
         };
         (number.to_string(), health)
     });
-    let facts = Facts {
+    let facts = AlertObservations {
         endpoints: many.collect(),
-        ..Facts::default()
+        ..AlertObservations::default()
     };
     let (alerts, message) = failing_for_10_min().evaluate(&facts, true, at(600));
     assert_eq!(alerts.len(), ALERTS_PER_RULE_MAX);
@@ -198,7 +203,7 @@ fn alerts_and_lines_are_bounded() {
 }
 
 /// What a condition finds in these facts ten minutes after the start.
-fn check(condition: AlertCondition, facts: &Facts, expected: &str) {
+fn check(condition: AlertCondition, facts: &AlertObservations, expected: &str) {
     let of = format!("{condition:?}");
     let said = step(&mut rule(condition), facts, true, 600);
     assert_eq!(said, expected, "{of}");
@@ -208,7 +213,7 @@ fn check(condition: AlertCondition, facts: &Facts, expected: &str) {
 fn every_condition_finds_what_it_is_about() {
     let of = |name: &str| name.to_owned();
     let topic = TopicName::parse("orders").expect("a name");
-    let facts = Facts {
+    let facts = AlertObservations {
         oldest_pending: vec![(of("orders/a"), START), (of("orders/b"), at(1))],
         dead_letters: BTreeMap::from([
             (5, vec![(of("orders/a"), 3), (of("orders/b"), 4)]),
@@ -221,7 +226,7 @@ fn every_condition_finds_what_it_is_about() {
             (of("token cd"), at(86_400 + 601)),
         ],
         backup: Some(Err(of("no such directory"))),
-        ..Facts::default()
+        ..AlertObservations::default()
     };
     check(
         AlertCondition::OldPending { minutes: 9 },
@@ -269,16 +274,20 @@ fn every_condition_finds_what_it_is_about() {
         &facts,
         "Backup failed: backup | backup: no such directory",
     );
-    check(AlertCondition::BackupFailed, &Facts::default(), "");
+    check(
+        AlertCondition::BackupFailed,
+        &AlertObservations::default(),
+        "",
+    );
 }
 
 #[test]
 fn a_disk_that_is_just_about_full_does_not_come_and_go() {
     let mut rule = rule(AlertCondition::DiskSpace { megabytes: 100 });
     let mut free = |megabytes: u64, seconds| {
-        let facts = Facts {
+        let facts = AlertObservations {
             disk_free: Some(megabytes << 20),
-            ..Facts::default()
+            ..AlertObservations::default()
         };
         !step(&mut rule, &facts, true, seconds).is_empty()
     };

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::slice;
 
-use crate::model::filter::key::Key;
+use crate::model::filter::key::FilterKey;
 use crate::model::filter::number::Decimal;
 use crate::model::filter::operator::{Operator, Takes};
 use crate::model::filter::text::Text;
-use crate::model::filter::value::{Node, Scalar, Value, show_text};
+use crate::model::filter::value::{FilterValue, Node, Scalar, show_text};
 use crate::model::filter::view::EventView;
 use crate::model::filter::{Dialect, PartResult, remark_on_star};
 
@@ -20,7 +20,7 @@ const IS_IN_DATA: &str = "its data has one of that name: write `data.` before th
 /// An advanced filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause {
-    pub key: Key,
+    pub key: FilterKey,
     pub operator: Operator,
     pub operand: Operand,
 }
@@ -97,13 +97,13 @@ impl Clause {
             return None;
         }
         match found.value() {
-            Value::Null => Some("null counts as missing"),
-            Value::Object(_) => Some(OF_ANOTHER_TYPE),
-            Value::Scalar(value) if self.hits(value).is_none() => Some(OF_ANOTHER_TYPE),
-            Value::Array(_) if !on_arrays => {
+            FilterValue::Null => Some("null counts as missing"),
+            FilterValue::Object(_) => Some(OF_ANOTHER_TYPE),
+            FilterValue::Scalar(value) if self.hits(value).is_none() => Some(OF_ANOTHER_TYPE),
+            FilterValue::Array(_) if !on_arrays => {
                 Some("an array fails unless enableAdvancedFilteringOnArrays is true")
             }
-            Value::Scalar(_) | Value::Array(_) => None,
+            FilterValue::Scalar(_) | FilterValue::Array(_) => None,
         }
     }
 
@@ -111,14 +111,14 @@ impl Clause {
         let row = self.operator.row();
         let without_key = dialect.passes_without_key(self.operator);
         match found.map(Node::value) {
-            None | Some(Value::Null) => without_key,
+            None | Some(FilterValue::Null) => without_key,
             Some(_) if row.takes == Takes::Nothing => !row.passes_without_key,
             // Of another type, hence as good as missing.
-            Some(Value::Object(_)) => without_key,
-            Some(Value::Scalar(value)) => self
+            Some(FilterValue::Object(_)) => without_key,
+            Some(FilterValue::Scalar(value)) => self
                 .hits(value)
                 .map_or(without_key, |hit| hit != row.negated),
-            Some(Value::Array(elements)) => {
+            Some(FilterValue::Array(elements)) => {
                 let hit = elements.iter().any(|each| self.hits(each) == Some(true));
                 on_arrays && hit != row.negated
             }

@@ -7,7 +7,7 @@ use crate::model::filter::view::EventView;
 /// Name of an envelope property, or a dotted path that begins with `data`. No escapes: a name that
 /// holds a dot cannot be addressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct FilterKey {
     name: Text,
     path: Vec<Text>,
 }
@@ -21,7 +21,7 @@ pub enum InvalidKey {
     EmptyPart,
 }
 
-impl Key {
+impl FilterKey {
     /// Reads a key.
     pub fn parse(text: &str) -> Result<Self, InvalidKey> {
         if text.is_empty() {

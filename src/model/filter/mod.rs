@@ -12,7 +12,7 @@ mod view;
 use std::fmt;
 
 pub use clause::{Clause, Conditions, Operand};
-pub use key::{InvalidKey, Key};
+pub use key::{FilterKey, InvalidKey};
 pub use number::Decimal;
 pub use operator::{Operator, OperatorRow, Takes};
 pub use seen_keys::SeenKeys;

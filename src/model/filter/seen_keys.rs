@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::filter::value::{Node, Value};
+use crate::model::filter::value::{FilterValue, Node};
 use crate::model::filter::view::EventView;
 
 /// Keys that are collected: more would not help anybody to choose one.
@@ -36,13 +36,13 @@ impl SeenKeys {
     /// An object has no value of its own to compare with.
     fn add_node(&mut self, node: &Node<'_>, key: &str, depth: usize) {
         match node.value() {
-            Value::Object(_) => self.add_members(node, &format!("{key}."), depth),
-            Value::Null | Value::Scalar(_) | Value::Array(_) => self.put(key),
+            FilterValue::Object(_) => self.add_members(node, &format!("{key}."), depth),
+            FilterValue::Null | FilterValue::Scalar(_) | FilterValue::Array(_) => self.put(key),
         }
     }
 
     fn add_members(&mut self, node: &Node<'_>, prefix: &str, depth: usize) {
-        let Value::Object(members) = node.value() else {
+        let FilterValue::Object(members) = node.value() else {
             return;
         };
         let Some(depth) = depth.checked_sub(1) else {
@@ -68,7 +68,7 @@ impl SeenKeys {
 mod tests {
     use super::*;
     use crate::model::event::{Event, EventData};
-    use crate::model::filter::Key;
+    use crate::model::filter::FilterKey;
 
     fn event(data: &str) -> Event {
         Event {
@@ -114,7 +114,7 @@ mod tests {
             .map(|event| EventView::new(event, "/topic"))
             .collect();
         for key in keys {
-            let key = Key::parse(&key).expect("a key");
+            let key = FilterKey::parse(&key).expect("a key");
             assert!(
                 views.iter().any(|view| key.find(view).is_some()),
                 "{}",

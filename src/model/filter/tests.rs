@@ -47,7 +47,7 @@ fn clause(text: &str) -> Clause {
     let mut words = text.split_whitespace();
     let operator = words.next().and_then(Operator::from_name);
     let operator = operator.unwrap_or_else(|| panic!("{text}: no such operator"));
-    let key = Key::parse(words.next().expect("a key")).expect("a valid key");
+    let key = FilterKey::parse(words.next().expect("a key")).expect("a valid key");
     let values: Vec<&str> = words.collect();
     let number = |text: &str| Decimal::parse(text).expect("a number");
     let range = |text: &str| {

@@ -18,23 +18,23 @@ const SHOWN_MAX: usize = 200;
 
 /// A value that is read when it is first looked at.
 pub(super) struct Node<'a> {
-    written: Written<'a>,
-    value: OnceCell<Value<'a>>,
+    written: WrittenNumber<'a>,
+    value: OnceCell<FilterValue<'a>>,
 }
 
 #[derive(Clone, Copy)]
-enum Written<'a> {
+enum WrittenNumber<'a> {
     Text(&'a str),
     Json(&'a str),
     Attribute(&'a str),
 }
 
-pub(super) enum Value<'a> {
+pub(super) enum FilterValue<'a> {
     Null,
     Scalar(Scalar),
     /// The scalars among the elements; nothing else in an array can be filtered on (rule 4.2).
     Array(Vec<Scalar>),
-    Object(Members<'a>),
+    Object(FoldedMembers<'a>),
 }
 
 pub(super) enum Scalar {
@@ -51,7 +51,7 @@ pub(super) enum Scalar {
 
 /// The members of an object by folded name. Of those of one folded name the last of the text comes last, and the others
 /// by name, each name in the order of the text.
-pub(super) struct Members<'a>(Vec<Member<'a>>);
+pub(super) struct FoldedMembers<'a>(Vec<Member<'a>>);
 
 struct Member<'a> {
     name: Cow<'a, str>,
@@ -62,45 +62,47 @@ struct Member<'a> {
 impl<'a> Node<'a> {
     /// A plain text.
     pub(super) fn text(text: &'a str) -> Self {
-        Self::new(Written::Text(text))
+        Self::new(WrittenNumber::Text(text))
     }
 
     /// JSON text. What cannot be read counts as `null`; the doors let no such text in.
     pub(super) fn json(text: &'a str) -> Self {
-        Self::new(Written::Json(text.trim_ascii()))
+        Self::new(WrittenNumber::Json(text.trim_ascii()))
     }
 
     /// The JSON text of a CloudEvents attribute.
     pub(super) fn attribute(text: &'a str) -> Self {
-        Self::new(Written::Attribute(text.trim_ascii()))
+        Self::new(WrittenNumber::Attribute(text.trim_ascii()))
     }
 
-    fn new(written: Written<'a>) -> Self {
+    fn new(written: WrittenNumber<'a>) -> Self {
         let value = OnceCell::new();
         Self { written, value }
     }
 
-    pub(super) fn value(&self) -> &Value<'a> {
+    pub(super) fn value(&self) -> &FilterValue<'a> {
         self.value.get_or_init(|| match self.written {
-            Written::Text(text) => Value::Scalar(Scalar::Text(fold(text))),
-            Written::Json(text) => read(text).unwrap_or(Value::Null),
-            Written::Attribute(text) => read_attribute(text).map_or(Value::Null, Value::Scalar),
+            WrittenNumber::Text(text) => FilterValue::Scalar(Scalar::Text(fold(text))),
+            WrittenNumber::Json(text) => read(text).unwrap_or(FilterValue::Null),
+            WrittenNumber::Attribute(text) => {
+                read_attribute(text).map_or(FilterValue::Null, FilterValue::Scalar)
+            }
         })
     }
 
     /// The value at the end of a path through objects.
     pub(super) fn at(&self, path: &[Text]) -> Option<&Self> {
         path.iter().try_fold(self, |node, name| match node.value() {
-            Value::Object(members) => members.get(name),
-            Value::Null | Value::Scalar(_) | Value::Array(_) => None,
+            FilterValue::Object(members) => members.get(name),
+            FilterValue::Null | FilterValue::Scalar(_) | FilterValue::Array(_) => None,
         })
     }
 
     /// The value as JSON, cut off where it is long.
     pub(super) fn shown(&self) -> String {
         match self.written {
-            Written::Json(text) | Written::Attribute(text) => shorten(text),
-            Written::Text(text) => show_text(text),
+            WrittenNumber::Json(text) | WrittenNumber::Attribute(text) => shorten(text),
+            WrittenNumber::Text(text) => show_text(text),
         }
     }
 }
@@ -117,7 +119,7 @@ fn shorten(text: &str) -> String {
     }
 }
 
-impl Value<'_> {
+impl FilterValue<'_> {
     /// Returns the number of steps that it takes to compare the value once.
     pub(super) fn steps(&self) -> usize {
         match self {
@@ -158,7 +160,7 @@ impl Scalar {
     }
 }
 
-impl<'a> Members<'a> {
+impl<'a> FoldedMembers<'a> {
     /// Returns all members with their names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Node<'a>)> {
         self.0.iter().map(|member| (&*member.name, &member.node))
@@ -181,12 +183,12 @@ impl<'a> Members<'a> {
 }
 
 /// Reads one level; what lies deeper stays text.
-fn read(json: &str) -> Option<Value<'_>> {
+fn read(json: &str) -> Option<FilterValue<'_>> {
     match json.as_bytes().first()? {
-        b'n' => Some(Value::Null),
-        b'{' => serde_json::from_str(json).ok().map(Value::Object),
-        b'[' => read_array(json).map(Value::Array),
-        _ => read_scalar(json).map(Value::Scalar),
+        b'n' => Some(FilterValue::Null),
+        b'{' => serde_json::from_str(json).ok().map(FilterValue::Object),
+        b'[' => read_array(json).map(FilterValue::Array),
+        _ => read_scalar(json).map(FilterValue::Scalar),
     }
 }
 
@@ -246,7 +248,7 @@ impl<'de> Visitor<'de> for JsonTextVisitor {
     }
 }
 
-impl<'de> Deserialize<'de> for Members<'de> {
+impl<'de> Deserialize<'de> for FoldedMembers<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(MembersVisitor)
     }
@@ -255,7 +257,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
+    type Value = FoldedMembers<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -275,6 +277,6 @@ impl<'de> Visitor<'de> for MembersVisitor {
                 others.sort_by(|one, other| one.name.cmp(&other.name));
             }
         }
-        Ok(Members(members))
+        Ok(FoldedMembers(members))
     }
 }

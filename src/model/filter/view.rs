@@ -14,7 +14,7 @@ pub struct EventView<'a> {
     event: &'a Event,
     /// `event.source`, or what it stands for.
     source: &'a str,
-    schema: Schema,
+    schema: EnvelopeSchema,
     folded_subject: OnceCell<String>,
     envelope: OnceCell<Vec<(&'a str, Node<'a>)>>,
     data: Option<Node<'a>>,
@@ -24,7 +24,7 @@ pub struct EventView<'a> {
 
 /// The input schemas differ in how they call the envelope's properties.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Schema {
+enum EnvelopeSchema {
     EventGrid,
     CloudEvents,
     Custom,
@@ -43,8 +43,8 @@ impl<'a> EventView<'a> {
     pub fn new(event: &'a Event, default_source: &'a str) -> Self {
         // Only CloudEvents come without a data version.
         let schema = match event.data_version {
-            Some(_) => Schema::EventGrid,
-            None => Schema::CloudEvents,
+            Some(_) => EnvelopeSchema::EventGrid,
+            None => EnvelopeSchema::CloudEvents,
         };
         Self::with_schema(event, default_source, schema)
     }
@@ -52,10 +52,10 @@ impl<'a> EventView<'a> {
     /// A view of an event whose topic maps custom input: its `data` is the whole original object, and
     /// filters may name properties of that object without `data.` before them.
     pub fn of_custom_input(event: &'a Event, default_source: &'a str) -> Self {
-        Self::with_schema(event, default_source, Schema::Custom)
+        Self::with_schema(event, default_source, EnvelopeSchema::Custom)
     }
 
-    fn with_schema(event: &'a Event, default_source: &'a str, schema: Schema) -> Self {
+    fn with_schema(event: &'a Event, default_source: &'a str, schema: EnvelopeSchema) -> Self {
         let data = match &event.data {
             EventData::Json(text) => Some(Node::json(text)),
             EventData::Absent | EventData::Binary(_) => None,
@@ -101,7 +101,8 @@ impl<'a> EventView<'a> {
 
     /// The object whose properties are addressed by their bare names, if the schema has that.
     pub(super) fn root(&self) -> Option<&Node<'a>> {
-        self.data().filter(|_| self.schema == Schema::Custom)
+        self.data()
+            .filter(|_| self.schema == EnvelopeSchema::Custom)
     }
 
     /// Returns the names of the envelope's properties.
@@ -124,15 +125,15 @@ impl<'a> EventView<'a> {
     fn alias(&self, name: &str) -> Option<&'static str> {
         let aliases = ALIASES
             .iter()
-            .filter(|_| self.schema == Schema::CloudEvents);
+            .filter(|_| self.schema == EnvelopeSchema::CloudEvents);
         let mut found = aliases.filter(|(alias, _)| *alias == name);
         found.next().map(|(_, current)| *current)
     }
 
     fn read_envelope(&self) -> Vec<(&'a str, Node<'a>)> {
         match self.schema {
-            Schema::EventGrid | Schema::Custom => self.event_grid_envelope(),
-            Schema::CloudEvents => self.cloud_events_envelope(),
+            EnvelopeSchema::EventGrid | EnvelopeSchema::Custom => self.event_grid_envelope(),
+            EnvelopeSchema::CloudEvents => self.cloud_events_envelope(),
         }
     }
 

@@ -21,7 +21,7 @@ pub struct RuleBook {
     /// By subscription and the name's key.
     rules: RedBlackTreeMapSync<SubscriptionId, RedBlackTreeMapSync<String, Arc<Rule>>>,
     /// Made for the first message after a change.
-    ready: OnceLock<Arc<Ready>>,
+    ready: OnceLock<Arc<CompiledRules>>,
 }
 
 /// Its rules, whatever the order in which they came.
@@ -38,7 +38,7 @@ type Place = (SubscriptionId, Arc<Rule>);
 
 /// The rules in the form in which messages are held against them.
 #[derive(Debug, Default)]
-struct Ready {
+struct CompiledRules {
     by_correlation: CorrelationIndex<Place>,
     /// All others, which are evaluated for every message: those of the subscriptions with the fewest first.
     others: Vec<(SubscriptionId, Vec<Arc<Rule>>)>,
@@ -148,8 +148,8 @@ impl RuleBook {
         copies
     }
 
-    fn made_ready(&self) -> Ready {
-        let mut ready = Ready::default();
+    fn made_ready(&self) -> CompiledRules {
+        let mut ready = CompiledRules::default();
         let mut by_correlation = Vec::new();
         for (of, rules) in &self.rules {
             let mut others = Vec::new();

@@ -32,11 +32,11 @@ pub struct CorrelationFilter {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Condition {
     System(SystemProperty, String),
-    User(String, Key),
+    User(String, CorrelationKey),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum CorrelationKey {
     Bool(bool),
     /// In its only form.
     Number(DecimalNumber),
@@ -183,23 +183,25 @@ fn text_of(value: PropertyValue) -> Option<String> {
     }
 }
 
-fn key(value: &PropertyValue) -> Option<Key> {
+fn key(value: &PropertyValue) -> Option<CorrelationKey> {
     Some(match value {
         PropertyValue::Null | PropertyValue::Other => return None,
-        PropertyValue::Bool(value) => Key::Bool(*value),
+        PropertyValue::Bool(value) => CorrelationKey::Bool(*value),
         PropertyValue::Integer(..)
         | PropertyValue::Float(_)
         | PropertyValue::Double(_)
         | PropertyValue::Decimal(_) => number_key(value)?,
-        PropertyValue::Timestamp(at) | PropertyValue::ZonelessTime(at) => Key::Timestamp(*at),
-        PropertyValue::Duration(ticks) => Key::Duration(*ticks),
-        PropertyValue::Uuid(uuid) => Key::Uuid(uuid.as_u128()),
-        PropertyValue::Binary(bytes) => Key::Binary(bytes.clone()),
-        PropertyValue::Text(text) => Key::Text(text.clone()),
+        PropertyValue::Timestamp(at) | PropertyValue::ZonelessTime(at) => {
+            CorrelationKey::Timestamp(*at)
+        }
+        PropertyValue::Duration(ticks) => CorrelationKey::Duration(*ticks),
+        PropertyValue::Uuid(uuid) => CorrelationKey::Uuid(uuid.as_u128()),
+        PropertyValue::Binary(bytes) => CorrelationKey::Binary(bytes.clone()),
+        PropertyValue::Text(text) => CorrelationKey::Text(text.clone()),
     })
 }
 
 /// Numbers are equal by their value, whatever their type. Infinity and what is no number equal nothing.
-fn number_key(value: &PropertyValue) -> Option<Key> {
-    Some(Key::Number(value.as_decimal()?.normal()))
+fn number_key(value: &PropertyValue) -> Option<CorrelationKey> {
+    Some(CorrelationKey::Number(value.as_decimal()?.normal()))
 }

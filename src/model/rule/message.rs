@@ -72,7 +72,7 @@ impl SystemProperty {
 
 /// Whose property it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum PropertyScope {
     System,
     User,
 }
@@ -80,7 +80,7 @@ pub enum Scope {
 /// A property that an expression names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PropertyRef {
-    pub scope: Scope,
+    pub scope: PropertyScope,
     pub name: String,
 }
 
@@ -88,8 +88,8 @@ pub struct PropertyRef {
 impl fmt::Display for PropertyRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scope = match self.scope {
-            Scope::System => "sys",
-            Scope::User => "user",
+            PropertyScope::System => "sys",
+            PropertyScope::User => "user",
         };
         write!(f, "{scope}.[{}]", self.name.replace(']', "]]"))
     }

@@ -17,7 +17,7 @@ mod steps;
 pub use book::{ChangedCopy, Copies, RuleBook};
 pub use correlation::CorrelationFilter;
 pub use decimal::DecimalNumber;
-pub use message::{MessageView, PropertyRef, Scope, SystemProperty};
+pub use message::{MessageView, PropertyRef, PropertyScope, SystemProperty};
 pub use precise_time::PreciseTime;
 pub use property::{IntegerType, InvalidRuleValue, PropertyValue, RuleValue};
 pub use sql::{Changes, EvaluationError, Parameters, SqlAction, SqlError, SqlFilter};

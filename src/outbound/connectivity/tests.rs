@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::outbound::OutboundOptions;
-use crate::outbound::egress::{Denied, EgressPolicy, Permit};
+use crate::outbound::egress::{EgressDenied, EgressPolicy, Permit};
 use crate::outbound::resolver::Lookup;
 use crate::outbound::transport::{HttpTransport, NetworkOptions, NetworkTransport};
 
@@ -121,7 +121,7 @@ async fn what_may_not_be_called_is_not_called() {
     assert!(
         matches!(
             connectivity.verdict,
-            EgressVerdict::Denied(Denied::NotPublic { .. })
+            EgressVerdict::Denied(EgressDenied::NotPublic { .. })
         ),
         "{connectivity:?}"
     );

@@ -33,7 +33,7 @@ fn check_url(allow: &str, url: &str, verdict: &str) {
 }
 
 #[track_caller]
-fn compare<T>(judged: Result<T, Denied>, verdict: &str, what: &str) {
+fn compare<T>(judged: Result<T, EgressDenied>, verdict: &str, what: &str) {
     let text = judged
         .err()
         .map_or(String::new(), |denied| denied.to_string());

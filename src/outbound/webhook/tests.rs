@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::model::batch::BatchPolicy;
 use crate::model::event::{Event, EventData, EventKey};
-use crate::outbound::egress::Denied;
+use crate::outbound::egress::EgressDenied;
 use crate::outbound::test_support::{NOW, Receiver, TOPIC, dynamic, fixed, subscription};
 
 fn event(number: i64, data: &str) -> StoredEvent {
@@ -286,7 +286,7 @@ async fn what_is_kept_of_an_answer_is_bounded() {
 
 #[tokio::test]
 async fn errors_have_their_outcomes() {
-    let loopback = Denied::NotPublic {
+    let loopback = EgressDenied::NotPublic {
         address: [127, 0, 0, 1].into(),
         what: "a loopback address",
         net: "127.0.0.0/8".parse().expect("a network"),

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::model::audit::{AuditAction, AuditEntry, Caller, Target};
+use crate::model::audit::{AuditAction, AuditEntry, AuditTarget, Caller};
 use crate::model::identity::Identity;
 use crate::store::accounts::users::{audited, existing, one, reject_beyond_limit};
 use crate::store::accounts::{AccountError, Accounts, Role, User, UserId};
@@ -38,7 +38,7 @@ impl Accounts {
                     Some(_) => AuditAction::Update { changes },
                     None => AuditAction::Create { changes },
                 };
-                let entry = by.did(action, Target::user(&user.name));
+                let entry = by.did(action, AuditTarget::user(&user.name));
                 Ok((user, Some(entry)))
             })
             .await

@@ -29,7 +29,7 @@ pub struct Guessers {
 }
 
 /// Whose failures an attempt adds to, and whose it has to wait for.
-struct Counted<'a> {
+struct FailureKeys<'a> {
     account: Option<&'a String>,
     networks: &'a [String],
     waits_for_networks: bool,
@@ -45,9 +45,9 @@ impl Guessers {
         Ok(find.exists([there])?)
     }
 
-    fn counted(&self, tx: &Connection) -> Result<Counted<'_>, StoreError> {
+    fn counted(&self, tx: &Connection) -> Result<FailureKeys<'_>, StoreError> {
         let is_known = self.is_known(tx)?;
-        Ok(Counted {
+        Ok(FailureKeys {
             account: if is_known {
                 self.account_there.as_ref()
             } else {
@@ -153,7 +153,7 @@ impl Accounts {
 
 fn wait(
     tx: &Connection,
-    counted: &Counted<'_>,
+    counted: &FailureKeys<'_>,
     now: Timestamp,
 ) -> Result<Option<Duration>, StoreError> {
     let networks = counted

@@ -11,7 +11,7 @@ pub use login_failures::Guessers;
 use schemars::JsonSchema;
 pub use second_factor::{NewSecondFactor, SecondFactor};
 use serde::{Deserialize, Serialize};
-pub use sessions::{SessionRecord, SessionRow};
+pub use sessions::{ListedSession, SessionRecord};
 pub use tokens::{ApiToken, NewToken, TokenId};
 pub use users::{AccountError, NewPassword, NewUser, PasswordLink, User, UserChange, UserId};
 

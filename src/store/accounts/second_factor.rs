@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::audit::{AuditAction, AuditTarget, Caller};
 use crate::model::one_time_code::Seed;
 use crate::store::accounts::users::local;
 use crate::store::accounts::{AccountError, Accounts, UserId};
@@ -72,7 +72,7 @@ impl Accounts {
         let encryption = self.encryption.clone();
         self.db
             .write_audited(move |tx| {
-                let target = Target::user(&local(tx, id)?.name);
+                let target = AuditTarget::user(&local(tx, id)?.name);
                 let encrypted = encryption.encrypt(USER_TOTP, id.0, &new.seed.to_text());
                 tx.execute(
                     "UPDATE user SET totp = ?2, totp_step = ?3 WHERE id = ?1",

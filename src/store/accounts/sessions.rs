@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use crate::base::Timestamp;
-use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::audit::{AuditAction, AuditTarget, Caller};
 use crate::store::accounts::users::existing;
 use crate::store::accounts::{AccountError, Accounts, UserId};
 use crate::store::error::StoreError;
@@ -34,7 +34,7 @@ pub struct SessionRecord {
 
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionRow {
+pub struct ListedSession {
     pub id: String,
     pub user: UserId,
     pub user_name: String,
@@ -116,7 +116,7 @@ impl Accounts {
         user: Option<UserId>,
         limit: usize,
         now: Timestamp,
-    ) -> Result<Vec<SessionRow>, StoreError> {
+    ) -> Result<Vec<ListedSession>, StoreError> {
         self.db
             .read(move |tx| {
                 let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -154,7 +154,7 @@ impl Accounts {
             .write_audited(move |tx| {
                 tx.prepare_cached("DELETE FROM session WHERE id = ?1")?
                     .execute([id])?;
-                let target = Target::user(by.actor.name());
+                let target = AuditTarget::user(by.actor.name());
                 Ok(((), Some(by.did(AuditAction::SignOut, target))))
             })
             .await
@@ -184,7 +184,7 @@ impl Accounts {
                 let Some(user) = user else {
                     return Ok(((), None));
                 };
-                let target = Target::user(&existing(tx, UserId(user))?.name);
+                let target = AuditTarget::user(&existing(tx, UserId(user))?.name);
                 let action = AuditAction::EndSessions { sessions: 1 };
                 Ok(((), Some(by.did(action, target))))
             })
@@ -201,8 +201,8 @@ impl Accounts {
         self.db
             .write_audited(move |tx| {
                 let target = match user {
-                    Some(user) => Target::user(&existing(tx, user)?.name),
-                    None => Target::appliance(),
+                    Some(user) => AuditTarget::user(&existing(tx, user)?.name),
+                    None => AuditTarget::appliance(),
                 };
                 let ended = tx.execute(
                     "DELETE FROM session WHERE (?1 IS NULL OR user_id = ?1) AND id IS NOT ?2",
@@ -226,8 +226,8 @@ impl Accounts {
     }
 }
 
-fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
-    Ok(SessionRow {
+fn session_row(row: &Row<'_>) -> rusqlite::Result<ListedSession> {
+    Ok(ListedSession {
         id: row.get(0)?,
         user: UserId(row.get(1)?),
         user_name: row.get(2)?,

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
 
 use crate::base::Timestamp;
-use crate::model::audit::{AuditAction, Caller, Change, Target};
+use crate::model::audit::{AuditAction, AuditTarget, Caller, Change};
 use crate::model::identity::UserSource;
 use crate::store::accounts::{Accounts, Role};
 use crate::store::error::{ChangeError, StoreError};
@@ -165,7 +165,7 @@ impl Accounts {
                     return Ok((None, None));
                 }
                 let id = UserId(tx.last_insert_rowid());
-                let entry = by.did(AuditAction::SetUp, Target::user(&name));
+                let entry = by.did(AuditAction::SetUp, AuditTarget::user(&name));
                 Ok((Some(id), Some(entry)))
             })
             .await
@@ -233,7 +233,10 @@ impl Accounts {
                 }
                 let user = existing(tx, id)?;
                 let changes = changes(None, Some(&audited(&user)));
-                let entry = by.did(AuditAction::Create { changes }, Target::user(&user.name));
+                let entry = by.did(
+                    AuditAction::Create { changes },
+                    AuditTarget::user(&user.name),
+                );
                 Ok((id, Some(entry)))
             })
             .await
@@ -279,7 +282,7 @@ impl Accounts {
                 }
                 keep_an_admin(tx)?;
                 let action = action_of(&change, &before, &existing(tx, id)?);
-                let entry = by.did(action, Target::user(&before.name));
+                let entry = by.did(action, AuditTarget::user(&before.name));
                 Ok(((), Some(entry)))
             })
             .await
@@ -294,7 +297,10 @@ impl Accounts {
                 tx.execute("DELETE FROM user WHERE id = ?1", [id.0])?;
                 keep_an_admin(tx)?;
                 let changes = changes(Some(&audited(&user)), None);
-                let entry = by.did(AuditAction::Delete { changes }, Target::user(&user.name));
+                let entry = by.did(
+                    AuditAction::Delete { changes },
+                    AuditTarget::user(&user.name),
+                );
                 Ok(((), Some(entry)))
             })
             .await
@@ -311,7 +317,7 @@ impl Accounts {
             .write_audited(move |tx| {
                 let user = local(tx, id)?;
                 put_link(tx, id, &link)?;
-                let target = Target::user(&user.name);
+                let target = AuditTarget::user(&user.name);
                 let entry = by.did(AuditAction::CreatePasswordLink, target);
                 Ok(((), Some(entry)))
             })
@@ -337,7 +343,7 @@ impl Accounts {
                     "UPDATE user SET signed_in_at = ?2 WHERE id = ?1",
                     params![id.0, by.at.as_ms()],
                 )?;
-                let target = Target::user(by.actor.name());
+                let target = AuditTarget::user(by.actor.name());
                 Ok(((), Some(by.did(AuditAction::SignIn, target))))
             })
             .await

@@ -81,8 +81,8 @@ impl Upkeep {
     }
 
     /// A directory for a backup that goes elsewhere.
-    pub fn stage(&self) -> Result<Stage, BackupError> {
-        Stage::begin(&*self.data_dir()?)
+    pub fn stage(&self) -> Result<StagingDirectory, BackupError> {
+        StagingDirectory::begin(&*self.data_dir()?)
     }
 
     /// Returns the id that tells this database from others.
@@ -112,12 +112,12 @@ fn give_way() {
 }
 
 /// A directory for a backup that goes elsewhere. When it is dropped, it is deleted with all that is in it.
-pub struct Stage(Draft);
+pub struct StagingDirectory(UnnamedBackup);
 
-impl Stage {
+impl StagingDirectory {
     /// In the place of one that a killed process has left.
     pub fn begin(data_dir: &DataDir) -> Result<Self, BackupError> {
-        Draft::begin(data_dir.file(STAGE)).map(Self)
+        UnnamedBackup::begin(data_dir.file(STAGE)).map(Self)
     }
 
     /// Where it is.
@@ -151,7 +151,7 @@ fn make_with(
         order,
     };
     space.check_for(&database)?;
-    let draft = Draft::begin(draft_of(&order.into, &database_id))?;
+    let draft = UnnamedBackup::begin(draft_of(&order.into, &database_id))?;
     copy_database(&database, &draft.file(FILE), &mut |pages| {
         space.check(&database)?;
         if progress(pages) {
@@ -242,9 +242,9 @@ impl DiskSpace<'_> {
 }
 
 /// A backup that has no name yet: what is left of it when it is dropped is deleted.
-struct Draft(PathBuf);
+struct UnnamedBackup(PathBuf);
 
-impl Draft {
+impl UnnamedBackup {
     /// In the place of one that a killed process has left.
     fn begin(path: PathBuf) -> Result<Self, BackupError> {
         match fs::remove_dir_all(&path) {
@@ -277,7 +277,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for UnnamedBackup {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0); // it is not there any more once it has its name
     }

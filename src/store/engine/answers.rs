@@ -18,12 +18,12 @@ const GROUPS_WAITING_MAX: usize = 4;
 pub(super) type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// A group that has ended.
-pub(super) struct Ended {
+pub(super) struct EndedGroup {
     pub(super) replies: Vec<Reply>,
     pub(super) outcome: Result<(), StoreError>,
 }
 
-impl Ended {
+impl EndedGroup {
     pub(super) fn tell(self) {
         for reply in self.replies {
             reply(self.outcome.clone());
@@ -32,12 +32,12 @@ impl Ended {
 }
 
 /// The writer's way to the task.
-pub(super) struct Answers(mpsc::Sender<Ended>);
+pub(super) struct Answers(mpsc::Sender<EndedGroup>);
 
 impl Answers {
     /// Begins the task, which ends with the writer. A panic in it ends the process, as one in the writer does.
     pub(super) fn begin(fatal_handler: Arc<FatalHandler>) -> Self {
-        let (sender, mut ended) = mpsc::channel::<Ended>(GROUPS_WAITING_MAX);
+        let (sender, mut ended) = mpsc::channel::<EndedGroup>(GROUPS_WAITING_MAX);
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 let _panics_too = ReportPanic(fatal_handler);
@@ -50,7 +50,7 @@ impl Answers {
     }
 
     /// Has a group told; without a runtime, or after its end, by the caller.
-    pub(super) fn give(&self, ended: Ended) {
+    pub(super) fn give(&self, ended: EndedGroup) {
         if let Err(SendError(ended)) = self.0.blocking_send(ended) {
             ended.tell();
         }

@@ -21,13 +21,13 @@ const PAGES_MIN: u64 = 256;
 
 /// The thread that copies. It ends when this is dropped.
 pub(super) struct Checkpointer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCheckpoints>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    asked: Mutex<Asked>,
+struct SharedCheckpoints {
+    asked: Mutex<CheckpointRequests>,
     changed: Condvar,
     /// Pages in the log at the last copy; 0 once that is known to the writer.
     pages: AtomicU64,
@@ -36,7 +36,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Asked {
+struct CheckpointRequests {
     has_commits: bool,
     is_over: bool,
 }
@@ -44,7 +44,7 @@ struct Asked {
 impl Checkpointer {
     pub(super) fn begin(path: &Path, fatal_handler: Arc<FatalHandler>) -> Result<Self, StoreError> {
         let connection = open_reader(path)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedCheckpoints::default());
         let copying = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("store-checkpoints".to_owned())
@@ -91,11 +91,11 @@ impl Drop for Checkpointer {
     }
 }
 
-impl Shared {
+impl SharedCheckpoints {
     fn run(&self, connection: &Connection, fatal_handler: &FatalHandler) {
         let mut asked = self.asked.lock().unwrap();
         loop {
-            let idle = |asked: &mut Asked| !asked.has_commits && !asked.is_over;
+            let idle = |asked: &mut CheckpointRequests| !asked.has_commits && !asked.is_over;
             asked = self.changed.wait_while(asked, idle).unwrap();
             if asked.is_over {
                 return;

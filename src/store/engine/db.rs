@@ -29,7 +29,7 @@ use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::limits::REQUEST_ID_WINDOW;
 use crate::model::registry::Registry;
 use crate::model::subscription::SubscriptionId;
-use crate::store::engine::answers::{Answers, Ended, Reply};
+use crate::store::engine::answers::{Answers, EndedGroup, Reply};
 use crate::store::engine::checkpoints::Checkpointer;
 use crate::store::engine::checksum;
 use crate::store::engine::fatal::{FatalHandler, OnFatal, ReportPanic};
@@ -39,7 +39,7 @@ use crate::store::engine::reserve::Reserve;
 use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
 use crate::store::error::{ChangeError, StoreError};
-use crate::store::ledger::counters::{Counts, QueueSums};
+use crate::store::ledger::counters::{QueueSums, UnwrittenCounts};
 use crate::store::ledger::ids::Ids;
 use crate::store::ledger::request_marks::RequestMarks;
 use crate::store::sql::Sql;
@@ -93,7 +93,7 @@ const PRAGMAS: &str = "
 const STATEMENTS_CACHED: usize = 128;
 
 type Change = Box<dyn FnOnce(&WriteTx) -> Ran + Send>;
-type Query = Box<dyn FnOnce(&mut Reader) + Send>;
+type Query = Box<dyn FnOnce(&mut ReadConnection) + Send>;
 
 /// A change that has run: how to reply to its caller once the outcome of the commit is known, and the error
 /// for which the group must not be committed.
@@ -123,7 +123,7 @@ enum Backend {
         queries: mpsc::Sender<Query>,
         /// See [`Db::read_in_turn`]. A topic has one place, always the same, which others have, too.
         entity_readers: [Places<Whose>; ENTITY_READERS],
-        log: Arc<Log>,
+        log: Arc<WriteAheadLog>,
         write_times: Arc<WriteTimes>,
         /// See [`WriterConnection::locked_out`].
         locked_out: Arc<AtomicBool>,
@@ -148,9 +148,9 @@ pub(super) struct WriterConnection {
 pub(in crate::store) struct WriteTx {
     connection: Connection,
     /// The counts of the group that are not written yet.
-    counts: RefCell<Counts>,
+    counts: RefCell<UnwrittenCounts>,
     /// The counts of the group before the current change, while a change is made that can be undone alone.
-    before: RefCell<Counts>,
+    before: RefCell<UnwrittenCounts>,
     marks: RefCell<RequestMarks>,
     ids: Ids,
     queue_sums: QueueSums,
@@ -166,7 +166,7 @@ impl Deref for WriteTx {
 
 impl WriteTx {
     /// Counts what a change does to events and deliveries.
-    pub(in crate::store) fn counts(&self) -> RefMut<'_, Counts> {
+    pub(in crate::store) fn counts(&self) -> RefMut<'_, UnwrittenCounts> {
         self.counts.borrow_mut()
     }
 
@@ -187,7 +187,7 @@ impl WriteTx {
 }
 
 /// The write-ahead log.
-struct Log {
+struct WriteAheadLog {
     path: PathBuf,
     /// The database file.
     of: PathBuf,
@@ -201,7 +201,7 @@ struct Log {
 
 /// Stops checkpoints of the log until it is dropped: nothing can be copied from behind the snapshot that is held, and
 /// finding that out costs more the longer the log is. There is one at a time.
-pub(in crate::store) struct LogHold(Arc<Log>);
+pub(in crate::store) struct LogHold(Arc<WriteAheadLog>);
 
 impl Drop for LogHold {
     fn drop(&mut self) {
@@ -209,7 +209,7 @@ impl Drop for LogHold {
     }
 }
 
-impl Log {
+impl WriteAheadLog {
     fn bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
@@ -221,7 +221,7 @@ impl Log {
     }
 }
 
-struct Reader {
+struct ReadConnection {
     connection: Connection,
     fatal_handler: Arc<FatalHandler>,
     /// When the current query must end, by `clock`.
@@ -239,7 +239,7 @@ impl Db {
         let fatal_handler = Arc::new(FatalHandler::new(on_fatal));
         let (changes, waiting) = queue();
         let commits = watch::Sender::new(());
-        let log = Arc::new(Log {
+        let log = Arc::new(WriteAheadLog {
             path: log_of(path),
             of: path.to_owned(),
             to_truncate: AtomicBool::new(false),
@@ -279,7 +279,7 @@ impl Db {
         let (queries, waiting) = mpsc::channel(READ_QUEUE_MAX);
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..READERS {
-            let reader = Reader::open(path, clock, Arc::clone(&fatal_handler))?;
+            let reader = ReadConnection::open(path, clock, Arc::clone(&fatal_handler))?;
             let (waiting, until_closed) = (Arc::clone(&waiting), threads.token());
             let reading = reading.clone();
             thread::Builder::new()
@@ -639,7 +639,7 @@ struct Writer {
     readers: blocking::Receiver<()>,
     writer_connection: WriterConnection,
     committed: watch::Sender<()>,
-    log: Arc<Log>,
+    log: Arc<WriteAheadLog>,
     checkpointer: Checkpointer,
     /// Is true if the connection has been told that the log is held.
     log_is_held: bool,
@@ -714,13 +714,13 @@ fn commit_group(
     durability: Durability,
     first: Change,
     next: impl FnMut(bool) -> Option<Change>,
-) -> Ended {
+) -> EndedGroup {
     let mut replies = Vec::new();
     let outcome = writer
         .set_durability(durability)
         .and_then(|()| run_group(writer, first, next, &mut replies))
         .map_err(StoreError::of_change);
-    Ended { replies, outcome }
+    EndedGroup { replies, outcome }
 }
 
 fn run_group(
@@ -842,7 +842,7 @@ fn in_savepoint<T, E: ChangeError>(
     result
 }
 
-impl Reader {
+impl ReadConnection {
     fn open(
         path: &Path,
         clock: &Clock,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::base::Stopwatch;
 use crate::base::places::{Places, TakenPlace};
-use crate::base::turns::Turns;
+use crate::base::turns::FairQueue;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::queue_topics::QueueTopics;
@@ -106,11 +106,11 @@ impl Lane {
 
 /// Both ends of a queue.
 pub(super) fn queue<C>() -> (Sender<C>, Receiver<C>) {
-    let shared = Arc::new(Shared {
-        waiting: Mutex::new(Waiting {
+    let shared = Arc::new(SharedQueue {
+        waiting: Mutex::new(WaitingChanges {
             settlements: VecDeque::new(),
-            appends: Turns::default(),
-            others: Turns::default(),
+            appends: FairQueue::default(),
+            others: FairQueue::default(),
             to_flush: 0,
             turn: WriterTurn::default(),
             sleeps: Sleeps::No,
@@ -125,13 +125,13 @@ pub(super) fn queue<C>() -> (Sender<C>, Receiver<C>) {
 }
 
 /// The end of those who have changes. Dropping it ends the writer once nothing waits.
-pub(super) struct Sender<C>(Arc<Shared<C>>);
+pub(super) struct Sender<C>(Arc<SharedQueue<C>>);
 
 /// The writer's end. Dropping it drops what waits.
-pub(super) struct Receiver<C>(Arc<Shared<C>>);
+pub(super) struct Receiver<C>(Arc<SharedQueue<C>>);
 
-struct Shared<C> {
-    waiting: Mutex<Waiting<C>>,
+struct SharedQueue<C> {
+    waiting: Mutex<WaitingChanges<C>>,
     arrived: Condvar,
     /// For other changes than settlements.
     room: Places<Whose>,
@@ -139,10 +139,10 @@ struct Shared<C> {
     since: Stopwatch,
 }
 
-struct Waiting<C> {
+struct WaitingChanges<C> {
     settlements: VecDeque<C>,
-    appends: Turns<TopicId, WaitingChange<C>>,
-    others: Turns<Whose, WaitingChange<C>>,
+    appends: FairQueue<TopicId, WaitingChange<C>>,
+    others: FairQueue<Whose, WaitingChange<C>>,
     /// How many of the appends and others need a flush.
     to_flush: usize,
     turn: WriterTurn,
@@ -173,7 +173,7 @@ struct WriterTurn {
     others_until: Duration,
 }
 
-impl<C> Waiting<C> {
+impl<C> WaitingChanges<C> {
     /// The first change of a group that begins now, or how long the large ones have to wait, if nothing else waits.
     fn first(&mut self, now: Duration) -> Option<Result<TakenChange<C>, Duration>> {
         let after_large = self.turn.large_since.take();
@@ -434,8 +434,8 @@ impl<C> Drop for Receiver<C> {
     }
 }
 
-impl<C> Shared<C> {
-    fn lock(&self) -> MutexGuard<'_, Waiting<C>> {
+impl<C> SharedQueue<C> {
+    fn lock(&self) -> MutexGuard<'_, WaitingChanges<C>> {
         self.waiting.lock().unwrap()
     }
 }

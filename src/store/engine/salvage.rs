@@ -53,7 +53,7 @@ pub(in crate::store) fn salvage(
     let old = Connection::open_with_flags(damaged, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let mut new = db::open_writer(copy)?;
     let mut salvaged = Salvaged::default();
-    for table in Table::all(&new)? {
+    for table in NewTable::all(&new)? {
         let mut copying = Copying {
             table: &table,
             old: &old,
@@ -77,7 +77,7 @@ pub(in crate::store) fn salvage(
 }
 
 /// A table of the new database.
-struct Table {
+struct NewTable {
     name: String,
     columns: Vec<String>,
     /// The name of the number by which the rows are ordered, if there is one.
@@ -86,7 +86,7 @@ struct Table {
     is_unique: bool,
 }
 
-impl Table {
+impl NewTable {
     /// Returns all tables that hold data, each after those that it refers to.
     fn all(new: &Connection) -> Result<Vec<Self>, StoreError> {
         let names = "SELECT name, wr = 0 FROM pragma_table_list WHERE schema = 'main' AND type = 'table' \
@@ -160,7 +160,7 @@ impl Table {
 
 /// The copying of one table.
 struct Copying<'a> {
-    table: &'a Table,
+    table: &'a NewTable,
     old: &'a Connection,
     new: &'a mut Connection,
     batch: Vec<Vec<Value>>,

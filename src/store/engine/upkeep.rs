@@ -33,7 +33,7 @@ pub struct EngineStatus {
 
 /// The schema of the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Schema {
+pub struct DatabaseSchema {
     pub version: i64,
     /// The statements that create its tables, indexes and triggers.
     pub statements: Vec<String>,
@@ -80,14 +80,14 @@ impl Upkeep {
     }
 
     /// Returns the schema of the database: its version and the SQL statements that make it.
-    pub async fn schema(&self) -> Result<Schema, StoreError> {
+    pub async fn schema(&self) -> Result<DatabaseSchema, StoreError> {
         self.db
             .read(|tx| {
                 let statements =
                     "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid";
                 let mut statements = tx.prepare(statements)?;
                 let texts = statements.query_map([], |row| row.get(0))?;
-                Ok(Schema {
+                Ok(DatabaseSchema {
                     version: schema_version(tx)?,
                     statements: texts.collect::<Result<_, _>>()?,
                 })

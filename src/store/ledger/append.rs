@@ -20,7 +20,7 @@ use crate::store::engine::checksum;
 use crate::store::engine::db::WriteTx;
 use crate::store::engine::queue::Lane;
 use crate::store::error::StoreError;
-use crate::store::ledger::counters::{DeliveryChange, Version};
+use crate::store::ledger::counters::{DeliveryChange, DeliveryVersion};
 use crate::store::ledger::duplicates;
 use crate::store::ledger::fan_out::{self, FanOut};
 use crate::store::ledger::forward::{self, ForwardMark};
@@ -195,7 +195,7 @@ struct MessageStart<'a> {
 
 /// The message that the events at hand are: of a topic with rules, one may have become several of them.
 #[derive(Default)]
-struct Current {
+struct CurrentMessage {
     is_repeated: bool,
     is_scheduled: bool,
     /// The number that it was promised, or that of its first copy.
@@ -205,7 +205,7 @@ struct Current {
     promised: Option<PromisedNumber>,
 }
 
-impl Current {
+impl CurrentMessage {
     /// Returns the next id that was promised to its deliveries, with its number if that was, too.
     fn promised(&mut self) -> Option<(DeliveryId, Option<i64>)> {
         let promised = self.promised.as_mut()?;
@@ -348,7 +348,7 @@ pub struct HandedOver {
 
 /// The events and deliveries that an [`AppendRequest`] has stored.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Stored {
+pub(in crate::store) struct StoredRows {
     events: Vec<EventKey>,
     handed_over: Vec<HandedOver>,
     /// The numbers of the deliveries to the queue itself, if the topic is a queue.
@@ -357,7 +357,7 @@ pub(in crate::store) struct Stored {
     scheduled: Vec<DeliveryId>,
 }
 
-impl Stored {
+impl StoredRows {
     /// Passes on what was stored, unless that was nothing because of a repetition.
     pub(super) fn announce(stored: Option<Self>, then: impl FnOnce(Vec<HandedOver>)) -> Appended {
         let Some(Self {
@@ -391,7 +391,7 @@ pub struct Effects {
 pub(in crate::store) fn append(
     tx: &WriteTx,
     request: AppendRequest,
-) -> Result<Option<Stored>, StoreError> {
+) -> Result<Option<StoredRows>, StoreError> {
     if !notices::mark_notified(tx, &request.notified)? {
         return Ok(None);
     }
@@ -411,7 +411,7 @@ pub(in crate::store) fn append(
     };
     let events = &request.events;
     let deliveries = events.iter().map(|(_, targets)| targets.len()).sum();
-    let mut stored = Stored {
+    let mut stored = StoredRows {
         events: Vec::with_capacity(events.len()),
         handed_over: Vec::with_capacity(deliveries),
         numbers: Vec::with_capacity(deliveries),
@@ -420,7 +420,7 @@ pub(in crate::store) fn append(
     let intake = request.intake.as_deref();
     let marked = request.forwarded.as_ref().map_or(0, |mark| mark.bytes());
     let mut promises = request.promised.into_iter();
-    let mut current = Current::default();
+    let mut current = CurrentMessage::default();
     for (place, (event, targets)) in request.events.into_iter().enumerate() {
         let sent = request.sent.get(&place);
         let scheduled = request.scheduled.get(&place).copied();
@@ -428,7 +428,7 @@ pub(in crate::store) fn append(
             stored.scheduled.extend(current.number(tx, None)?);
             let promised = promises.next();
             let known = promised.as_ref().filter(|each| each.in_queue.is_none());
-            current = Current {
+            current = CurrentMessage {
                 number: known.map(|each| DeliveryId(each.number())),
                 is_repeated: match intake {
                     None => false,
@@ -729,7 +729,7 @@ pub(super) fn insert_delivery(
         last_attempt_at: None,
         bytes,
         old: None,
-        new: Some(Version::pending(0)),
+        new: Some(DeliveryVersion::pending(0)),
     });
     if let (Some(known), Some(highest)) = (known, counted) {
         // It was counted when it was promised; one that was not is not given again.

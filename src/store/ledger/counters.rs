@@ -76,17 +76,17 @@ pub(in crate::store) const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// The counts that are not written yet.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Counts {
-    rows: BTreeMap<Key, [i64; COUNTS]>,
+pub(in crate::store) struct UnwrittenCounts {
+    rows: BTreeMap<CounterKey, [i64; COUNTS]>,
     /// New dead letters of a subscription with one reason.
-    dead_lettered: BTreeMap<(i64, DeadLetterReason), Added>,
+    dead_lettered: BTreeMap<(i64, DeadLetterReason), AddedDeadLetters>,
     /// Subscriptions whose totals were deleted.
     gone: Vec<i64>,
 }
 
 /// A row of a table of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum CounterKey {
     /// The total of a subscription.
     Total(i64),
     /// The counts of messages in the row of a queue's total: their bytes, and how many there ever were. Events have
@@ -153,15 +153,15 @@ impl QueueSums {
     }
 
     /// Adds what was counted and committed.
-    pub(in crate::store) fn add(&self, counts: &Counts) {
-        let messages = Key::Messages(i64::MIN)..=Key::Messages(i64::MAX);
+    pub(in crate::store) fn add(&self, counts: &UnwrittenCounts) {
+        let messages = CounterKey::Messages(i64::MIN)..=CounterKey::Messages(i64::MAX);
         let mut changed = counts.rows.range(messages).peekable();
         if changed.peek().is_none() && counts.gone.is_empty() {
             return; // as with nearly every group
         }
         let mut queues = self.0.lock().unwrap();
         for (key, [bytes, numbered, ..]) in changed {
-            if let Key::Messages(of) = key {
+            if let CounterKey::Messages(of) = key {
                 let sum = queues.entry(*of).or_default();
                 sum.bytes += bytes;
                 sum.numbered += numbered;
@@ -220,15 +220,15 @@ impl QueueRoom {
 
 /// New dead letters.
 #[derive(Clone, Copy, Debug)]
-struct Added {
+struct AddedDeadLetters {
     count: i64,
     first_at: i64,
     last_at: i64,
     last_delivery: i64,
 }
 
-impl Counts {
-    fn count(&mut self, key: Key, count: usize, by: i64) {
+impl UnwrittenCounts {
+    fn count(&mut self, key: CounterKey, count: usize, by: i64) {
         self.rows.entry(key).or_default()[count] += by;
     }
 
@@ -240,7 +240,7 @@ impl Counts {
         matched: usize,
         bytes: usize,
     ) {
-        let key = Key::Topic(topic.0, start_of(at.as_ms(), MINUTE_MS));
+        let key = CounterKey::Topic(topic.0, start_of(at.as_ms(), MINUTE_MS));
         self.count(key, 0, 1);
         self.count(key, 1, i64::from(matched == 0));
         self.count(key, 2, i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -263,10 +263,10 @@ impl Counts {
     }
 
     /// Takes back what the old version of a delivery counts as long as it is there.
-    fn leave(&mut self, row: &DeliveryChange, old: &Version) {
+    fn leave(&mut self, row: &DeliveryChange, old: &DeliveryVersion) {
         self.queue(row, old, -1);
         if row.new.is_none() {
-            let total = Key::Total(row.subscription.0);
+            let total = CounterKey::Total(row.subscription.0);
             self.count(total, KEPT, -1);
             // A pending delivery that is deleted has no other state that could account for it.
             if old.state == DeliveryState::Pending {
@@ -276,8 +276,8 @@ impl Counts {
     }
 
     /// Counts a delivery in the queue that it is in.
-    fn queue(&mut self, row: &DeliveryChange, version: &Version, by: i64) {
-        let total = Key::Total(row.subscription.0);
+    fn queue(&mut self, row: &DeliveryChange, version: &DeliveryVersion, by: i64) {
+        let total = CounterKey::Total(row.subscription.0);
         match version.state {
             DeliveryState::Pending => {
                 self.count(total, PENDING, by);
@@ -289,7 +289,11 @@ impl Counts {
                 let ended_at = version.ended_at.map_or(0, Timestamp::as_ms);
                 let day = start_of(ended_at, DAY_MS);
                 if let Some(reason) = version.reason {
-                    self.count(Key::DeadLetters(row.subscription.0, reason, day), 0, by);
+                    self.count(
+                        CounterKey::DeadLetters(row.subscription.0, reason, day),
+                        0,
+                        by,
+                    );
                 }
             }
             DeliveryState::Delivered
@@ -302,7 +306,7 @@ impl Counts {
     fn bytes(&mut self, row: &DeliveryChange, by: i64) {
         if let Some(bytes) = row.bytes {
             self.count(
-                Key::Messages(row.subscription.0),
+                CounterKey::Messages(row.subscription.0),
                 BYTES,
                 by * i64::from(bytes),
             );
@@ -311,30 +315,30 @@ impl Counts {
 
     /// The state of a session of a queue, or one of its messages, has grown by so many bytes.
     pub(in crate::store) fn grow(&mut self, queue: SubscriptionId, growth: i64) {
-        self.count(Key::Total(queue.0), MATCHED, 0); // the row in which the bytes stand
-        self.count(Key::Messages(queue.0), BYTES, growth);
+        self.count(CounterKey::Total(queue.0), MATCHED, 0); // the row in which the bytes stand
+        self.count(CounterKey::Messages(queue.0), BYTES, growth);
     }
 
     /// So many numbers of messages of a queue are given.
     pub(in crate::store) fn numbers(&mut self, queue: SubscriptionId, count: i64) {
-        self.count(Key::Total(queue.0), MATCHED, 0); // the row in which the highest one stands
-        self.count(Key::Messages(queue.0), NUMBERED, count);
+        self.count(CounterKey::Total(queue.0), MATCHED, 0); // the row in which the highest one stands
+        self.count(CounterKey::Messages(queue.0), NUMBERED, count);
     }
 
     /// How many messages of the queue have got numbers.
     pub(in crate::store) fn numbered(&self, queue: SubscriptionId) -> i64 {
-        let counts = self.rows.get(&Key::Messages(queue.0));
+        let counts = self.rows.get(&CounterKey::Messages(queue.0));
         counts.map_or(0, |counts| counts[NUMBERED])
     }
 
-    fn enter(&mut self, row: &DeliveryChange, new: &Version) {
+    fn enter(&mut self, row: &DeliveryChange, new: &DeliveryVersion) {
         self.queue(row, new, 1);
         if row.old.is_none() {
-            self.count(Key::Total(row.subscription.0), MATCHED, 1);
-            self.count(Key::Total(row.subscription.0), KEPT, 1);
+            self.count(CounterKey::Total(row.subscription.0), MATCHED, 1);
+            self.count(CounterKey::Total(row.subscription.0), KEPT, 1);
             self.count(row.rollup(row.published_at), MATCHED, 1);
             if row.bytes.is_some() {
-                self.count(Key::Messages(row.subscription.0), NUMBERED, 1);
+                self.count(CounterKey::Messages(row.subscription.0), NUMBERED, 1);
             }
         }
         let before = row.old.as_ref().map_or(0, |old| old.attempts);
@@ -351,7 +355,7 @@ impl Counts {
         }
     }
 
-    fn end(&mut self, row: &DeliveryChange, new: &Version, ended_at: Timestamp) {
+    fn end(&mut self, row: &DeliveryChange, new: &DeliveryVersion, ended_at: Timestamp) {
         let count = match new.state {
             DeliveryState::Delivered => DELIVERED,
             DeliveryState::Dropped => DROPPED,
@@ -360,26 +364,30 @@ impl Counts {
             | DeliveryState::Resubmitted
             | DeliveryState::Removed => DEAD_LETTERED,
         };
-        self.count(Key::Total(row.subscription.0), count, 1);
+        self.count(CounterKey::Total(row.subscription.0), count, 1);
         self.count(row.rollup(ended_at), count, 1);
         if new.state == DeliveryState::Delivered {
             let bucket = bucket(ended_at.as_ms() - row.published_at.as_ms());
             let start_at = start_of(ended_at.as_ms(), MINUTE_MS);
-            self.count(Key::Latency(row.subscription.0, start_at, bucket), 0, 1);
+            self.count(
+                CounterKey::Latency(row.subscription.0, start_at, bucket),
+                0,
+                1,
+            );
         }
         if let Some(reason) = new.reason {
-            let added = Added::one(row.id.0, ended_at.as_ms());
+            let added = AddedDeadLetters::one(row.id.0, ended_at.as_ms());
             self.note_added((row.subscription.0, reason), added);
         }
     }
 
-    fn note_added(&mut self, key: (i64, DeadLetterReason), later: Added) {
+    fn note_added(&mut self, key: (i64, DeadLetterReason), later: AddedDeadLetters) {
         let so_far = self.dead_lettered.entry(key);
         so_far.and_modify(|sum| sum.add(later)).or_insert(later);
     }
 
     /// Adds what was counted later.
-    pub(in crate::store) fn add(&mut self, later: Counts) {
+    pub(in crate::store) fn add(&mut self, later: UnwrittenCounts) {
         for (key, counts) in later.rows {
             for (sum, more) in self.rows.entry(key).or_default().iter_mut().zip(counts) {
                 *sum += more;
@@ -423,31 +431,36 @@ impl Counts {
         Ok(())
     }
 
-    fn write_row(&self, tx: &Connection, key: Key, counts: [i64; COUNTS]) -> rusqlite::Result<()> {
+    fn write_row(
+        &self,
+        tx: &Connection,
+        key: CounterKey,
+        counts: [i64; COUNTS],
+    ) -> rusqlite::Result<()> {
         let [first, second, third, fourth, fifth, sixth, seventh] = counts;
         match key {
-            Key::Total(of) => tx.run(
+            CounterKey::Total(of) => tx.run(
                 ADD_TOTAL,
                 [of, first, second, third, fourth, fifth, sixth, seventh],
             ),
             // Behind all totals, so its row is there.
-            Key::Messages(of) => tx.run(ADD_MESSAGES, [of, first, second]),
-            Key::Rollup(of, start_at) => {
+            CounterKey::Messages(of) => tx.run(ADD_MESSAGES, [of, first, second]),
+            CounterKey::Rollup(of, start_at) => {
                 let key = [of, start_at].into_iter();
                 let row = key.chain(self.rollup(of, start_at, counts));
                 tx.run(&ADD_ROLLUP, params_from_iter(row))
             }
-            Key::Latency(of, start_at, _) => {
+            CounterKey::Latency(of, start_at, _) => {
                 debug_assert!(
-                    self.rows.contains_key(&Key::Rollup(of, start_at)),
+                    self.rows.contains_key(&CounterKey::Rollup(of, start_at)),
                     "a latency is written with its roll-up, which counts the same delivery"
                 );
                 Ok(0)
             }
-            Key::Topic(of, start_at) => {
+            CounterKey::Topic(of, start_at) => {
                 tx.run(ADD_TOPIC_ROLLUP, [of, start_at, first, second, third])
             }
-            Key::DeadLetters(of, reason, day) => {
+            CounterKey::DeadLetters(of, reason, day) => {
                 if first != 0 {
                     tx.run(ADD_DEAD_LETTERS, params![of, reason, day, first])?;
                 }
@@ -465,9 +478,10 @@ impl Counts {
     fn rollup(&self, of: i64, start_at: i64, counts: [i64; COUNTS]) -> [i64; ROLLUP_COLUMNS] {
         let mut columns = [0; ROLLUP_COLUMNS];
         columns[..LATENCIES].copy_from_slice(&counts[..LATENCIES]);
-        let latencies = Key::Latency(of, start_at, 0)..=Key::Latency(of, start_at, usize::MAX);
+        let latencies =
+            CounterKey::Latency(of, start_at, 0)..=CounterKey::Latency(of, start_at, usize::MAX);
         for (key, [deliveries, ..]) in self.rows.range(latencies) {
-            if let Key::Latency(.., bucket) = key {
+            if let CounterKey::Latency(.., bucket) = key {
                 columns[LATENCIES + bucket] = *deliveries;
             }
         }
@@ -475,7 +489,7 @@ impl Counts {
     }
 }
 
-impl Added {
+impl AddedDeadLetters {
     fn one(delivery: i64, at: i64) -> Self {
         Self {
             count: 1,
@@ -541,14 +555,14 @@ pub(in crate::store) struct DeliveryChange {
     /// The bytes of the message after the change, if it is one. [`Counts::grow`] has already counted any growth.
     pub(in crate::store) bytes: Option<u32>,
     /// `None` for a new one.
-    pub(in crate::store) old: Option<Version>,
+    pub(in crate::store) old: Option<DeliveryVersion>,
     /// `None` for a deleted one.
-    pub(in crate::store) new: Option<Version>,
+    pub(in crate::store) new: Option<DeliveryVersion>,
 }
 
 /// A delivery before or after a change, as far as it counts.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store) struct Version {
+pub(in crate::store) struct DeliveryVersion {
     pub(in crate::store) state: DeliveryState,
     pub(in crate::store) attempts: u32,
     pub(in crate::store) ended_at: Option<Timestamp>,
@@ -556,7 +570,7 @@ pub(in crate::store) struct Version {
     pub(in crate::store) reason: Option<DeadLetterReason>,
 }
 
-impl Version {
+impl DeliveryVersion {
     /// A pending one after so many attempts.
     pub(in crate::store) fn pending(attempts: u32) -> Self {
         Self {
@@ -603,8 +617,8 @@ impl DeliveryChange {
         }
     }
 
-    fn rollup(&self, at: Timestamp) -> Key {
-        Key::Rollup(self.subscription.0, start_of(at.as_ms(), MINUTE_MS))
+    fn rollup(&self, at: Timestamp) -> CounterKey {
+        CounterKey::Rollup(self.subscription.0, start_of(at.as_ms(), MINUTE_MS))
     }
 }
 
@@ -637,7 +651,7 @@ type Looked = (
     Timestamp,
     Option<Timestamp>,
     Option<u32>,
-    Version,
+    DeliveryVersion,
 );
 
 fn look(tx: &Connection, id: DeliveryId) -> Result<Option<Looked>, StoreError> {
@@ -646,7 +660,7 @@ fn look(tx: &Connection, id: DeliveryId) -> Result<Option<Looked>, StoreError> {
     tx.first(look, [id], |row| {
         let state = row.get(3)?;
         let is_dead_letter = state == DeliveryState::DeadLettered;
-        let version = Version {
+        let version = DeliveryVersion {
             state,
             attempts: row.get(4)?,
             ended_at: row.get(5)?,

@@ -91,13 +91,13 @@ impl FanOut {
 }
 
 /// The record of a fan-out, as [`FanOut::to_bytes`] has written it.
-struct Stored<'a> {
+struct StoredFanOut<'a> {
     subscriptions: Vec<SubscriptionId>,
     sets: Vec<&'a [u8]>,
     events: Vec<u32>,
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredFanOut<'a> {
     /// Reads a record. Returns `None` if the bytes are damaged.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let (subscriptions, bytes) = split(bytes, 8)?;
@@ -187,7 +187,7 @@ pub(in crate::store) fn oldest(tx: &Connection) -> Result<Option<EventKey>, Stor
 }
 
 /// A request that is not done.
-struct Open {
+struct OpenFanOut {
     first: i64,
     /// The first event of its strip.
     next: i64,
@@ -220,7 +220,7 @@ pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<Fann
     let mut rows = 0;
     while rows < limit {
         let open = tx.first(&NEXT, [topic], |row| {
-            Ok(Open {
+            Ok(OpenFanOut {
                 first: row.get(0)?,
                 next: row.get(1)?,
                 cells: row.get(2)?,
@@ -259,7 +259,7 @@ pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<Fann
 /// Goes on with a request until `rows` reaches `limit`. Returns whether the request is done.
 fn advance(
     tx: &WriteTx,
-    open: &Open,
+    open: &OpenFanOut,
     limit: usize,
     rows: &mut usize,
     receiving: &mut HashMap<SubscriptionId, bool>,
@@ -271,7 +271,7 @@ fn advance(
             format!("the record of event {} is damaged", open.first),
         )
     };
-    let stored = Stored::read(&open.targets).ok_or_else(damaged)?;
+    let stored = StoredFanOut::read(&open.targets).ok_or_else(damaged)?;
     let from = usize::try_from(open.next - open.first).map_err(|_| damaged())?;
     let mut cells = open.cells;
     for (strip, key) in (from..stored.events.len())
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!((fan_out.matched(1), fan_out.matched(2)), (0, 20));
         assert_eq!(fan_out.sets.len(), 4, "equal ones are written once");
         let bytes = fan_out.to_bytes();
-        let stored = Stored::read(&bytes).expect("readable");
+        let stored = StoredFanOut::read(&bytes).expect("readable");
         for (event, targets) in all.iter().enumerate() {
             let is_target = |position: &usize| stored.gets(event, *position).expect("readable");
             let positions = (0..stored.subscriptions.len()).filter(is_target);
@@ -359,7 +359,7 @@ mod tests {
             assert_eq!(read, *targets);
         }
         assert_eq!(stored.gets(5, 0), None);
-        assert!(Stored::read(&bytes[..40]).is_none(), "cut off");
+        assert!(StoredFanOut::read(&bytes[..40]).is_none(), "cut off");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::StoreError;
-use crate::store::ledger::append::{AppendRequest, Stored, append, seal};
+use crate::store::ledger::append::{AppendRequest, StoredRows, append, seal};
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::settle::{Settled, SettlementRecord, remove, settle};
 use crate::store::row;
@@ -120,7 +120,7 @@ pub(super) struct Forwarded {
     /// How each of them ended where it was.
     pub(super) ended: Vec<Settlement>,
     /// The events that were stored elsewhere, by the places of the moves.
-    pub(super) stored: Vec<(usize, Option<Stored>)>,
+    pub(super) stored: Vec<(usize, Option<StoredRows>)>,
 }
 
 /// Marks a new delivery of a forwarded message.
@@ -198,7 +198,7 @@ pub(super) fn forwardable(
     let due = tx.all(&select, values, |row| {
         let delivery = delivery(row)?;
         let (hops, first_number): (Option<_>, Option<_>) = (row.get(6)?, row.get(7)?);
-        Ok(Message {
+        Ok(ForwardedMessage {
             hops: hops.unwrap_or(0),
             first_number: first_number.unwrap_or(delivery.number),
             dead_letter_source: row.get(8)?,
@@ -247,7 +247,7 @@ pub(super) fn forwardable(
 }
 
 /// A row of a message that is to go on.
-struct Message {
+struct ForwardedMessage {
     delivery: Delivery,
     hops: u32,
     copies: u32,
@@ -261,7 +261,7 @@ struct Message {
     receiver_description: Option<String>,
 }
 
-impl Message {
+impl ForwardedMessage {
     /// Returns the properties that receivers have set; those of a dead letter also say why it is one.
     fn properties(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(reason) = self.reason else {

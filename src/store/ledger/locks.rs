@@ -89,10 +89,10 @@ pub struct Locked {
     pub event: Arc<StoredEvent>,
     pub deferred: bool,
     /// Why and when the delivery was dead-lettered; `None` if it is not a dead letter.
-    pub dead_letter: Option<DeadLetter>,
+    pub dead_letter: Option<DeadLetterCause>,
     /// See [`LockChange::properties`].
     pub properties: Option<Vec<u8>>,
-    pub origin: Origin,
+    pub origin: ForwardOrigin,
 }
 
 impl Locked {
@@ -139,10 +139,10 @@ pub struct Peeked {
     /// The end of its newest lock, which may have lapsed.
     pub locked_until: Option<Timestamp>,
     /// Why and when the delivery was dead-lettered; `None` if it is not a dead letter.
-    pub dead_letter: Option<DeadLetter>,
+    pub dead_letter: Option<DeadLetterCause>,
     /// See [`LockChange::properties`].
     pub properties: Option<Vec<u8>>,
-    pub origin: Origin,
+    pub origin: ForwardOrigin,
     /// When it is enqueued, if its sender has chosen that, or was.
     pub scheduled_at: Option<Timestamp>,
 }
@@ -156,7 +156,7 @@ impl Peeked {
 
 /// Where a message comes from that queues have forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct ForwardOrigin {
     /// The number of its delivery to the first of them.
     pub first_number: Option<i64>,
     /// The queue of which it was a dead letter.
@@ -165,7 +165,7 @@ pub struct Origin {
 
 /// Why and when a delivery was dead-lettered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadLetter {
+pub struct DeadLetterCause {
     pub reason: DeadLetterReason,
     pub details: DeadLetterDetails,
     pub at: Timestamp,
@@ -236,9 +236,9 @@ struct Lockable {
     deferred: bool,
     /// Beginning and end of its newest lock, which has lapsed if it is locked anew.
     lock: Option<(Timestamp, Timestamp)>,
-    dead_letter: Option<DeadLetter>,
+    dead_letter: Option<DeadLetterCause>,
     properties: Option<Vec<u8>>,
-    origin: Origin,
+    origin: ForwardOrigin,
     scheduled_at: Option<Timestamp>,
 }
 
@@ -246,7 +246,7 @@ impl Lockable {
     fn of(row: &Row<'_>) -> Result<Self, StoreError> {
         let (from, until): (Option<_>, Option<_>) = (row.get(7)?, row.get(8)?);
         let dead_letter = match (row.get(9)?, row.get(13)?) {
-            (Some(reason), Some(at)) => Some(DeadLetter {
+            (Some(reason), Some(at)) => Some(DeadLetterCause {
                 reason,
                 details: row::details(row, 10)?,
                 at,
@@ -259,7 +259,7 @@ impl Lockable {
             lock: from.zip(until),
             dead_letter,
             properties: row.get(14)?,
-            origin: Origin {
+            origin: ForwardOrigin {
                 first_number: row.get(15)?,
                 dead_letter_source: row.get(16)?,
             },

@@ -50,14 +50,14 @@ use crate::store::engine::db::{Db, WriteTx};
 use crate::store::engine::encryption::Encryption;
 use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::{ChangeError, StoreError};
-use crate::store::replay::search::{self, CandidateQuery, Candidates, Counted, IdRange};
+use crate::store::replay::search::{self, CandidateQuery, Candidates, IdRange, RangeCount};
 use crate::store::replay::{self, CommandResult};
 use crate::store::retention::deleted::{self, ForgetRequest};
-use crate::store::retention::{self, PruneRequest, Pruned, rollups};
+use crate::store::retention::{self, PruneRequest, PrunedRows, rollups};
 use crate::store::sql::Sql;
 use crate::wire::changes::with_changes;
 use append::{
-    About, AppendRequest, Appended, Effects, HandedOver, MessageFacts, PromisedNumber, Stored,
+    About, AppendRequest, Appended, Effects, HandedOver, MessageFacts, PromisedNumber, StoredRows,
 };
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
 use fan_out::FannedOut;
@@ -68,7 +68,7 @@ use locks::{
     PeekRequest, Peeked,
 };
 use notices::OwedNotice;
-use resubmit::{ResubmitDone, ResubmitRequest, Sent};
+use resubmit::{ResubmitDone, ResubmitRequest, SentOutcome};
 use sessions::{SessionQuery, SessionRequest, SessionWait, SessionWalk};
 use settle::{
     DiscardRequest, Discarded, FreeChange, FreeChanges, FreeSettled, Settled, SettlementRecord,
@@ -176,11 +176,11 @@ impl Ledger {
                 Ok::<_, StoreError>((stored, audit))
             };
             let stored = db.write_audited(change).await?;
-            return Ok(Stored::announce(stored, then));
+            return Ok(StoredRows::announce(stored, then));
         }
         let (sender, appended) = oneshot::channel();
         let announce = move |stored: Result<_, _>| {
-            let appended = stored.map(|stored| Stored::announce(stored, then));
+            let appended = stored.map(|stored| StoredRows::announce(stored, then));
             drop(sender.send(appended));
         };
         db.write_then(|tx| append::append(tx, request), announce)
@@ -217,12 +217,12 @@ impl Ledger {
         facts: MessageFacts,
         audit: AuditEntry,
         now: Timestamp,
-    ) -> Result<Sent, StoreError> {
+    ) -> Result<SentOutcome, StoreError> {
         self.db
             .write_audited(move |tx| {
                 let about = About::message(&facts);
                 let sent = resubmit::send(tx, event, subscription, about, now)?;
-                let is_new = matches!(sent, Sent::As(_));
+                let is_new = matches!(sent, SentOutcome::As(_));
                 Ok((sent, is_new.then_some(audit)))
             })
             .await
@@ -292,10 +292,10 @@ impl Ledger {
             let stored = are_done.then(|| append::append(tx, append)).transpose()?;
             Ok((settled, stored))
         };
-        let then = move |result: Result<(Vec<Settled>, Option<Option<Stored>>), StoreError>| {
+        let then = move |result: Result<(Vec<Settled>, Option<Option<StoredRows>>), StoreError>| {
             then(result.map(|(settled, stored)| {
                 if let Some(stored) = stored {
-                    Stored::announce(stored, announce);
+                    StoredRows::announce(stored, announce);
                 }
                 settled
             }));
@@ -556,7 +556,7 @@ impl Ledger {
         };
         let (settled, stored) = db.write_audited(change).await?;
         for (stored, announce) in stored.into_iter().zip(announce) {
-            Stored::announce(stored, announce);
+            StoredRows::announce(stored, announce);
         }
         Ok(settled)
     }
@@ -628,7 +628,7 @@ impl Ledger {
         for (place, announce) in announce.into_iter().enumerate() {
             let moved_here = stored.next_if(|(of, _)| *of == place);
             if let (Some((_, stored)), Some(announce)) = (moved_here, announce) {
-                Stored::announce(stored, announce);
+                StoredRows::announce(stored, announce);
             }
         }
         Ok(moved.ended)
@@ -669,7 +669,7 @@ impl Ledger {
         &self,
         source: ReplaySource,
         range: IdRange,
-    ) -> Result<Counted, StoreError> {
+    ) -> Result<RangeCount, StoreError> {
         self.db
             .read(move |tx| search::count(tx, &source, range))
             .await
@@ -833,7 +833,7 @@ impl Ledger {
 impl Ledger {
     /// Deletes events that are old enough, with their deliveries and attempts, unless something of them is
     /// still needed.
-    pub async fn prune(&self, request: PruneRequest) -> Result<Pruned, StoreError> {
+    pub async fn prune(&self, request: PruneRequest) -> Result<PrunedRows, StoreError> {
         let found = self.db.read(move |tx| retention::find(tx, &request));
         let (events, found) = found.await?;
         if request.dry_run || events.is_empty() {
@@ -842,7 +842,7 @@ impl Ledger {
         let prune = move |tx: &_| retention::prune(tx, events, request.cutoff);
         let pruned = self.db.write(prune).await?;
         let last_seen = found.last_seen;
-        Ok(Pruned {
+        Ok(PrunedRows {
             last_seen,
             ..pruned
         })

@@ -41,21 +41,21 @@ pub(in crate::store) struct RequestMarks {
     /// When the last of them was received.
     received_at: Option<Timestamp>,
     /// Oldest first.
-    parts: VecDeque<Part>,
+    parts: VecDeque<MarksPart>,
 }
 
 /// Where the marks of some consecutive rows are.
 #[derive(Debug)]
-struct Part {
+struct MarksPart {
     first_row: i64,
     begun_at: Timestamp,
     ended_at: Timestamp,
-    places: HashTable<Place>,
+    places: HashTable<MarkPlace>,
 }
 
 /// A mark: the beginning of its fingerprint, and its row, counted from the first one of the part.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct MarkPlace {
     tag: u32,
     row: u32,
 }
@@ -131,14 +131,14 @@ impl RequestMarks {
     }
 
     fn keep(&mut self, row: i64, at: Timestamp, marks: &[Fingerprint]) {
-        let fits = |part: &&Part| {
+        let fits = |part: &&MarksPart| {
             part.places.len() + marks.len() <= PART_MAX
                 && at.as_ms().abs_diff(part.begun_at.as_ms()) < PART_LASTS_MS
         };
         let last = self.parts.back().filter(fits);
         let number = last.and_then(|part| u32::try_from(row - part.first_row).ok());
         if number.is_none() {
-            self.parts.push_back(Part {
+            self.parts.push_back(MarksPart {
                 first_row: row,
                 begun_at: at,
                 ended_at: at,
@@ -152,7 +152,7 @@ impl RequestMarks {
             part.ended_at = part.ended_at.max(at);
             for tag in marks.iter().map(tag_of) {
                 let row = number.unwrap_or(0);
-                let place = Place { tag, row };
+                let place = MarkPlace { tag, row };
                 part.places
                     .insert_unique(hash(tag), place, |at| hash(at.tag));
             }

@@ -26,7 +26,7 @@ use crate::store::sql::Sql;
 
 /// A delivery that may be resubmitted.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct ResubmitCandidate {
     pub delivery: DeliveryId,
     pub state: DeliveryState,
     pub subscription: SubscriptionId,
@@ -45,7 +45,7 @@ pub struct Candidate {
 /// Deliveries to resubmit together.
 #[derive(Clone, Debug)]
 pub struct ResubmitRequest {
-    pub resubmissions: Vec<Resubmission>,
+    pub resubmissions: Vec<ResubmittedDelivery>,
     /// The step of the replay job that they are.
     pub step: Option<ReplayStep>,
     /// The audit entry of whoever resubmits them. It is recorded with their number, if there are any.
@@ -55,8 +55,8 @@ pub struct ResubmitRequest {
 
 /// A delivery to resubmit, unless it has changed since it was read.
 #[derive(Clone, Debug)]
-pub struct Resubmission {
-    pub of: Candidate,
+pub struct ResubmittedDelivery {
+    pub of: ResubmitCandidate,
     pub to: ResubmitTarget,
 }
 
@@ -141,7 +141,7 @@ pub struct Resubmitted {
 
 /// The result of delivering a stored event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum SentOutcome {
     /// The new delivery.
     As(DeliveryId),
     /// The delivery that the subscription has already.
@@ -164,13 +164,13 @@ pub(in crate::store) fn candidate(
     tx: &Connection,
     row: &Row<'_>,
     with_event: bool,
-) -> Result<Candidate, StoreError> {
+) -> Result<ResubmitCandidate, StoreError> {
     let event = if with_event {
         load_event(tx, row.get(7)?, row.get(0)?)?.ok().map(Arc::new)
     } else {
         None
     };
-    Ok(Candidate {
+    Ok(ResubmitCandidate {
         delivery: row.get(0)?,
         state: row.get(1)?,
         subscription: row.get(2)?,
@@ -187,7 +187,7 @@ pub(in crate::store) fn candidate(
 pub(in crate::store) fn candidates(
     tx: &Connection,
     ids: &[DeliveryId],
-) -> Result<Vec<Candidate>, StoreError> {
+) -> Result<Vec<ResubmitCandidate>, StoreError> {
     let find = format!(
         "SELECT {CANDIDATE_COLUMNS} FROM delivery JOIN event ON event.id = delivery.event_id \
          WHERE delivery.id = ?1"
@@ -265,7 +265,7 @@ const FIND_UNCHANGED: &str = "SELECT delivery.event_id, event_subscription.delet
 
 /// The rows that a resubmission adds.
 #[derive(Default)]
-struct Added {
+struct ResubmittedRows {
     delivery: Option<DeliveryId>,
     event: Option<EventKey>,
     url: Option<String>,
@@ -276,7 +276,7 @@ struct Added {
 /// Resubmits one delivery. Checks everything before it writes anything.
 fn resubmit(
     tx: &WriteTx,
-    resubmission: Resubmission,
+    resubmission: ResubmittedDelivery,
     job: Option<ReplayJobId>,
     now: Timestamp,
 ) -> Result<ResubmitOutcome, StoreError> {
@@ -322,11 +322,11 @@ fn resubmit(
                 resubmission_of: Some(of.delivery),
             };
             let (delivery, _) = insert_delivery(tx, event, to, now, about)?;
-            Added {
+            ResubmittedRows {
                 delivery: Some(delivery),
                 event: edited,
                 subscriptions: vec![to],
-                ..Added::default()
+                ..ResubmittedRows::default()
             }
         }
         ResubmitTarget::Topic {
@@ -344,11 +344,11 @@ fn resubmit(
                     .unwrap_or_default();
                 insert_delivery(tx, key, *target, now, about)?;
             }
-            Added {
+            ResubmittedRows {
                 event: Some(key),
                 topic: Some(topic),
                 subscriptions: targets,
-                ..Added::default()
+                ..ResubmittedRows::default()
             }
         }
         ResubmitTarget::Url {
@@ -357,10 +357,10 @@ fn resubmit(
             edited,
         } => {
             note_attempt(tx, of.delivery, &attempt)?;
-            Added {
+            ResubmittedRows {
                 url: Some(url.base().to_owned()),
                 event: insert_edited(edited)?,
-                ..Added::default()
+                ..ResubmittedRows::default()
             }
         }
         ResubmitTarget::Rejected { attempt, error } => {
@@ -390,9 +390,9 @@ fn note_attempt(tx: &WriteTx, id: DeliveryId, attempt: &DeliveryAttempt) -> Resu
 /// Ends a dead letter that was resubmitted, and stores the resubmission. A delivered one stays delivered.
 fn link(
     tx: &WriteTx,
-    of: &Candidate,
+    of: &ResubmitCandidate,
     event: EventKey,
-    added: &Added,
+    added: &ResubmittedRows,
     job: Option<ReplayJobId>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -433,18 +433,18 @@ pub(super) fn send(
     subscription: SubscriptionId,
     about: About<'_>,
     now: Timestamp,
-) -> Result<Sent, StoreError> {
+) -> Result<SentOutcome, StoreError> {
     let find = "SELECT id FROM delivery WHERE event_id = ?1 AND subscription_id = ?2 LIMIT 1";
     if let Some(id) = tx.find(find, params![event, subscription])? {
-        return Ok(Sent::Already(id));
+        return Ok(SentOutcome::Already(id));
     }
     if fan_out::is_open(tx, event)? {
-        return Ok(Sent::TooEarly);
+        return Ok(SentOutcome::TooEarly);
     }
     let count = "UPDATE event SET matched = matched + 1 WHERE id = ?1 AND EXISTS \
          (SELECT 1 FROM event_subscription WHERE id = ?2 AND deleted_at IS NULL)";
     Ok(match tx.run(count, params![event, subscription])? {
-        0 => Sent::Missing,
-        _ => Sent::As(insert_delivery(tx, event, subscription, now, about)?.0),
+        0 => SentOutcome::Missing,
+        _ => SentOutcome::As(insert_delivery(tx, event, subscription, now, about)?.0),
     })
 }

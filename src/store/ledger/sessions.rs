@@ -74,7 +74,7 @@ impl SessionWait {
 }
 
 /// A row.
-struct Session {
+struct QueueSessionRow {
     id: i64,
     of: SubscriptionId,
     name: String,
@@ -86,7 +86,7 @@ struct Session {
 const COLUMNS: &str =
     "id, subscription_id, name, lock_token, locked_until, state_set_at IS NOT NULL";
 
-impl Session {
+impl QueueSessionRow {
     fn of(row: &Row<'_>) -> Result<Self, StoreError> {
         let (token, until): (Option<_>, Option<_>) = (row.get(3)?, row.get(4)?);
         debug_assert_eq!(
@@ -152,20 +152,28 @@ pub(super) fn accept(
     }))
 }
 
-fn named(tx: &Connection, of: SubscriptionId, name: &str) -> Result<Option<Session>, StoreError> {
+fn named(
+    tx: &Connection,
+    of: SubscriptionId,
+    name: &str,
+) -> Result<Option<QueueSessionRow>, StoreError> {
     let find =
         format!("SELECT {COLUMNS} FROM message_session WHERE subscription_id = ?1 AND name = ?2");
-    tx.first(&find, params![of, name], Session::of)
+    tx.first(&find, params![of, name], QueueSessionRow::of)
 }
 
-fn named_or_new(tx: &Connection, of: SubscriptionId, name: &str) -> Result<Session, StoreError> {
+fn named_or_new(
+    tx: &Connection,
+    of: SubscriptionId,
+    name: &str,
+) -> Result<QueueSessionRow, StoreError> {
     if let Some(session) = named(tx, of, name)? {
         return Ok(session);
     }
     let add =
         "INSERT INTO message_session (subscription_id, name, available_at) VALUES (?1, ?2, ?3)";
     tx.run(add, params![of, name, NEVER])?;
-    Ok(Session {
+    Ok(QueueSessionRow {
         id: tx.last_insert_rowid(),
         of,
         name: name.to_owned(),
@@ -179,13 +187,13 @@ fn next(
     tx: &Connection,
     of: SubscriptionId,
     now: Timestamp,
-) -> Result<Option<Session>, StoreError> {
+) -> Result<Option<QueueSessionRow>, StoreError> {
     let find = format!(
         "SELECT {COLUMNS} FROM message_session WHERE subscription_id = ?1 AND available_at <= ?2 \
          ORDER BY available_at LIMIT 1"
     );
     for _ in 0..LOOKED_AT_MAX {
-        let Some(session) = tx.first(&find, params![of, now], Session::of)? else {
+        let Some(session) = tx.first(&find, params![of, now], QueueSessionRow::of)? else {
             return Ok(None);
         };
         debug_assert!(
@@ -213,7 +221,11 @@ fn first_due(
 }
 
 /// Leaves a session that nobody holds alone until its first message is due, or forgets it.
-fn rest(tx: &Connection, session: &Session, due_at: Option<Timestamp>) -> Result<(), StoreError> {
+fn rest(
+    tx: &Connection,
+    session: &QueueSessionRow,
+    due_at: Option<Timestamp>,
+) -> Result<(), StoreError> {
     if due_at.is_none() && !session.has_state {
         tx.run("DELETE FROM message_session WHERE id = ?1", [session.id])?;
         return Ok(());
@@ -230,7 +242,7 @@ const HELD: &str = "SELECT id, attempts, locked_at, locked_until, published_at, 
 /// Puts the messages of a holder back to their places, as if it had not received them unless that `counts`.
 fn return_messages(
     tx: &WriteTx,
-    session: &Session,
+    session: &QueueSessionRow,
     counts: bool,
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -262,7 +274,7 @@ fn held(
     tx: &Connection,
     lock: &HeldSession,
     now: Timestamp,
-) -> Result<Option<Session>, StoreError> {
+) -> Result<Option<QueueSessionRow>, StoreError> {
     let session = named(tx, lock.of, &lock.name)?;
     Ok(session.filter(|session| {
         session.is_held(now) && session.lock.is_some_and(|(token, _)| token == lock.token)
@@ -275,7 +287,7 @@ pub(super) fn messages_held(
     lock: &HeldSession,
     now: Timestamp,
 ) -> Result<Option<(Timestamp, usize)>, StoreError> {
-    let Some(Session {
+    let Some(QueueSessionRow {
         lock: Some((_, until)),
         ..
     }) = held(tx, lock, now)?
@@ -326,7 +338,12 @@ pub(super) fn change(
     Ok(Ok(SessionAnswer::Done))
 }
 
-fn end(tx: &WriteTx, session: &Session, counts: bool, now: Timestamp) -> Result<(), StoreError> {
+fn end(
+    tx: &WriteTx,
+    session: &QueueSessionRow,
+    counts: bool,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     return_messages(tx, session, counts, now)?;
     let due_at = first_due(tx, session.of, &session.name)?;
     rest(tx, session, due_at)
@@ -337,7 +354,7 @@ pub(super) const STATE_BYTES: &str = "coalesce(length(state) + length(CAST(name 
 
 fn set_state(
     tx: &WriteTx,
-    session: &Session,
+    session: &QueueSessionRow,
     state: Option<&[u8]>,
     room: &mut QueueRoom,
     now: Timestamp,
@@ -461,7 +478,7 @@ pub(super) fn all_held(tx: &Connection, now: Timestamp) -> Result<Vec<i64>, Stor
 pub(super) fn end_locks(tx: &Connection, ids: &[i64], now: Timestamp) -> Result<(), StoreError> {
     let find = format!("SELECT {COLUMNS} FROM message_session WHERE id = ?1 AND locked_until > ?2");
     for id in ids {
-        if let Some(session) = tx.first(&find, params![id, now], Session::of)? {
+        if let Some(session) = tx.first(&find, params![id, now], QueueSessionRow::of)? {
             let end =
                 "UPDATE message_session SET locked_until = ?2, available_at = ?2 WHERE id = ?1";
             tx.run(end, params![id, now])?;

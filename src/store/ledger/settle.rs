@@ -18,7 +18,7 @@ use crate::store::engine::db::WriteTx;
 use crate::store::engine::queue::Whose;
 use crate::store::error::StoreError;
 use crate::store::ledger::append::change_sealed;
-use crate::store::ledger::counters::{DeliveryChange, HAS_LEFT, Version, counted};
+use crate::store::ledger::counters::{DeliveryChange, DeliveryVersion, HAS_LEFT, counted};
 use crate::store::row;
 use crate::store::sql::Sql;
 
@@ -238,8 +238,8 @@ pub(super) fn settle(
         published_at,
         last_attempt_at: attempt.map(|attempt| attempt.started_at),
         bytes,
-        old: Some(Version::pending(attempts)),
-        new: Some(Version {
+        old: Some(DeliveryVersion::pending(attempts)),
+        new: Some(DeliveryVersion {
             state,
             attempts: attempt.map_or(attempts, |attempt| attempt.attempt),
             ended_at: (!is_pending).then_some(at),

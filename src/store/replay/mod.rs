@@ -16,8 +16,8 @@ use crate::model::event_filter::TextSearch;
 use crate::model::limits::REPLAY_JOBS_KEPT;
 use crate::model::pace::Rate;
 use crate::model::replay::{
-    NewReplayJob, NotResubmitted, Progress, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource,
-    ReplayState, ReplayTarget,
+    NewReplayJob, NotResubmitted, ReplayCommand, ReplayJob, ReplayJobId, ReplayProgress,
+    ReplaySource, ReplayState, ReplayTarget,
 };
 use crate::store::engine::encryption::{Encryption, REPLAY_URL};
 use crate::store::error::StoreError;
@@ -52,7 +52,7 @@ pub(super) fn start(
         updated_at: now,
         ended_at: None,
         cursor: DeliveryId(0),
-        progress: Progress::default(),
+        progress: ReplayProgress::default(),
     })
 }
 
@@ -220,14 +220,14 @@ fn target(row: &Row<'_>, encryption: &Encryption) -> Result<ReplayTarget, StoreE
     }
 }
 
-fn progress(row: &Row<'_>) -> Result<Progress, StoreError> {
+fn progress(row: &Row<'_>) -> Result<ReplayProgress, StoreError> {
     let damaged = |error| unreadable("replay job", error);
     let (skipped, errors): (String, String) = (row.get(25)?, row.get(26)?);
     let skipped: Vec<(String, u64)> = serde_json::from_str(&skipped).map_err(damaged)?;
     let errors: Vec<(i64, String)> = serde_json::from_str(&errors).map_err(damaged)?;
     let reason = |(name, count): (String, u64)| Some((NotResubmitted::from_name(&name)?, count));
     let error = |(id, error)| (DeliveryId(id), error);
-    Ok(Progress {
+    Ok(ReplayProgress {
         resubmitted: row.get(23)?,
         failed: row.get(24)?,
         skipped: skipped.into_iter().filter_map(reason).collect(),

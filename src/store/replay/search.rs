@@ -6,7 +6,7 @@ use crate::model::delivery::DeliveryId;
 use crate::model::limits::REPLAY_BYTES_MAX;
 use crate::model::replay::{ReplaySource, Replayed};
 use crate::store::error::StoreError;
-use crate::store::ledger::resubmit::{self, CANDIDATE_COLUMNS, Candidate, candidate};
+use crate::store::ledger::resubmit::{self, CANDIDATE_COLUMNS, ResubmitCandidate, candidate};
 use crate::store::sql::Sql;
 use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::views::event_filter::{OF_EVENT, OF_TEXT};
@@ -42,7 +42,7 @@ pub struct IdRange {
 /// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Candidates {
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<ResubmitCandidate>,
     /// The last delivery that was looked at.
     pub cursor: DeliveryId,
     /// Is true if the end of the range is reached.
@@ -51,7 +51,7 @@ pub struct Candidates {
 
 /// The result of counting a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counted {
+pub struct RangeCount {
     pub matched: u64,
     /// The end of the range.
     pub until: DeliveryId,
@@ -151,14 +151,14 @@ pub(in crate::store) fn count(
     tx: &Connection,
     source: &ReplaySource,
     range: IdRange,
-) -> Result<Counted, StoreError> {
+) -> Result<RangeCount, StoreError> {
     let until = end_of(tx, range)?;
     let cursor = end_of_window(tx, source, range, until)?;
     let last = cursor.unwrap_or(until);
     let filter_values = values(&source.filter);
     let count = select_count(source);
     let values = filter_values.in_sql(&count, &[(":after", &range.after), (":until", &last)]);
-    Ok(Counted {
+    Ok(RangeCount {
         matched: tx.value(&count, values.as_slice())?,
         until,
         cursor,

@@ -42,7 +42,7 @@ pub struct PruneBatch {
 
 /// The number of rows that were pruned, or would be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
+pub struct PrunedRows {
     pub events: u64,
     pub deliveries: u64,
     pub attempts: u64,
@@ -52,7 +52,7 @@ pub struct Pruned {
     pub last_seen: Option<(EventKey, Timestamp)>,
 }
 
-impl Pruned {
+impl PrunedRows {
     fn add(&mut self, prunable: &Prunable) {
         self.events += u64::from(prunable.bytes.is_some());
         self.deliveries += prunable.deliveries.len() as u64;
@@ -83,12 +83,12 @@ impl Prunable {
 pub(super) fn find(
     tx: &Connection,
     request: &PruneRequest,
-) -> Result<(Vec<EventKey>, Pruned), StoreError> {
+) -> Result<(Vec<EventKey>, PrunedRows), StoreError> {
     let PruneRequest { cutoff, batch, .. } = *request;
     let look = "SELECT id, received_at FROM event WHERE id > ?1 ORDER BY id LIMIT ?2";
     let mut look = tx.prepare_cached(look)?;
     let mut rows = look.query(params![request.after, batch.events])?;
-    let (mut events, mut found) = (Vec::new(), Pruned::default());
+    let (mut events, mut found) = (Vec::new(), PrunedRows::default());
     let fanned_out = fan_out::oldest(tx)?;
     while let Some(row) = rows.next()? {
         let (event, received_at) = (row.get(0)?, row.get(1)?);
@@ -112,8 +112,8 @@ pub(super) fn prune(
     tx: &WriteTx,
     events: Vec<EventKey>,
     cutoff: Cutoff,
-) -> Result<Pruned, StoreError> {
-    let mut pruned = Pruned::default();
+) -> Result<PrunedRows, StoreError> {
+    let mut pruned = PrunedRows::default();
     tx.ids().store(tx)?;
     for event in events {
         let prunable = find_prunable(tx, event, cutoff)?;

@@ -12,19 +12,19 @@ use crate::store::sql::Sql;
 
 /// A table of roll-ups.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct RollupTable {
     name: &'static str,
     key: &'static str,
     counts: Vec<String>,
 }
 
-pub(super) static SUBSCRIPTIONS: LazyLock<Table> = LazyLock::new(|| Table {
+pub(super) static SUBSCRIPTIONS: LazyLock<RollupTable> = LazyLock::new(|| RollupTable {
     name: "subscription_rollup",
     key: "subscription_id",
     counts: ROLLUP_COUNTS.clone(),
 });
 
-pub(super) static TOPICS: LazyLock<Table> = LazyLock::new(|| Table {
+pub(super) static TOPICS: LazyLock<RollupTable> = LazyLock::new(|| RollupTable {
     name: "topic_rollup",
     key: "topic_id",
     counts: ["published", "unmatched", "data_bytes"]
@@ -32,7 +32,7 @@ pub(super) static TOPICS: LazyLock<Table> = LazyLock::new(|| Table {
         .to_vec(),
 });
 
-impl Table {
+impl RollupTable {
     /// A statement that adds what a query finds to the roll-ups there are.
     fn add(&self, found: &str) -> String {
         let Self { name, key, counts } = self;
@@ -50,7 +50,7 @@ impl Table {
 /// Roll-ups of one topic or subscription that become one of this length.
 #[derive(Debug)]
 pub(in crate::store) struct Period {
-    table: &'static Table,
+    table: &'static RollupTable,
     key: i64,
     start_at: i64,
     length_ms: i64,
@@ -74,12 +74,12 @@ pub(in crate::store) fn find(tx: &Connection, now: Timestamp) -> Result<Vec<Peri
 /// The newest roll-up that is too short. All that were rolled up before are older.
 fn too_short(
     tx: &Connection,
-    table: &'static Table,
+    table: &'static RollupTable,
     length_ms: i64,
     before: Timestamp,
 ) -> Result<Option<Period>, StoreError> {
     let end_ms = before.as_ms() - before.as_ms().rem_euclid(length_ms);
-    let Table { name, key, .. } = table;
+    let RollupTable { name, key, .. } = table;
     let find = format!(
         "SELECT {key}, start_at - start_at % ?2 FROM {name} \
          WHERE start_at < ?1 AND start_at % ?2 <> 0 ORDER BY start_at DESC LIMIT 1"
@@ -96,7 +96,7 @@ fn too_short(
 
 /// Adds the roll-ups of a period up and deletes those that were added.
 pub(in crate::store) fn roll_up(tx: &Connection, period: &Period) -> rusqlite::Result<()> {
-    let Table { name, key, counts } = period.table;
+    let RollupTable { name, key, counts } = period.table;
     let end_at = period.start_at + period.length_ms;
     let values = params![period.key, period.start_at, end_at];
     let sums: Vec<String> = counts.iter().map(|count| format!("sum({count})")).collect();
@@ -113,8 +113,8 @@ pub(in crate::store) fn roll_up(tx: &Connection, period: &Period) -> rusqlite::R
 
 /// Counts those of a topic or subscription that is gone under the id 0, so that the sum of all stays the same. Returns how
 /// many there were.
-pub(super) fn release(tx: &Connection, table: &Table, gone: i64) -> rusqlite::Result<usize> {
-    let Table { name, key, counts } = table;
+pub(super) fn release(tx: &Connection, table: &RollupTable, gone: i64) -> rusqlite::Result<usize> {
+    let RollupTable { name, key, counts } = table;
     let add = table.add(&format!(
         "SELECT 0, start_at, {} FROM {name} WHERE {key} = ?1",
         counts.join(", ")
@@ -130,7 +130,7 @@ pub(in crate::store) fn delete(
     limit: usize,
 ) -> rusqlite::Result<usize> {
     let mut deleted = 0;
-    for Table { name, key, .. } in [&*SUBSCRIPTIONS, &*TOPICS] {
+    for RollupTable { name, key, .. } in [&*SUBSCRIPTIONS, &*TOPICS] {
         let delete = format!(
             "DELETE FROM {name} WHERE ({key}, start_at) IN \
              (SELECT {key}, start_at FROM {name} WHERE start_at < ?1 LIMIT ?2)"

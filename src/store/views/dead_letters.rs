@@ -12,7 +12,7 @@ use crate::store::ledger::counters::DAY_MS;
 use crate::store::sql::{Sql, as_json};
 use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::views::event_filter::OF_TEXT;
-use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, Page, Views, deliveries};
+use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, PageOf, Views, deliveries};
 
 /// Dead letters that one search looks at, if an index has all columns.
 const SEARCH_MAX: i64 = 100_000;
@@ -63,7 +63,7 @@ impl GroupBy {
 
 /// A group of dead letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct GroupedDeadLetters {
     pub key: String,
     pub dead_letters: u64,
     /// When the first and the last of them were dead-lettered.
@@ -74,7 +74,7 @@ pub struct Group {
 /// Groups, largest first.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
-    pub groups: Vec<Group>,
+    pub groups: Vec<GroupedDeadLetters>,
     /// Is true if older dead letters were not looked at.
     pub is_partial: bool,
 }
@@ -95,7 +95,7 @@ impl Views {
     pub async fn dead_letters(
         &self,
         query: DeadLetterQuery,
-    ) -> Result<Page<DeliveryRow, DeliveryId>, StoreError> {
+    ) -> Result<PageOf<DeliveryRow, DeliveryId>, StoreError> {
         let query = DeadLetterQuery {
             limit: query.limit.clamp(1, PAGE_ROWS_MAX),
             ..query
@@ -107,7 +107,7 @@ impl Views {
                      ORDER BY delivery.id DESC";
                 let rows = deliveries(tx, these, [as_json(numbers.rows.iter().map(|id| id.0))])?;
                 let next_before = numbers.next_before;
-                Ok(Page { rows, next_before })
+                Ok(PageOf { rows, next_before })
             })
             .await
     }
@@ -116,7 +116,7 @@ impl Views {
     pub async fn dead_letter_numbers(
         &self,
         query: DeadLetterQuery,
-    ) -> Result<Page<DeliveryId, DeliveryId>, StoreError> {
+    ) -> Result<PageOf<DeliveryId, DeliveryId>, StoreError> {
         let query = DeadLetterQuery {
             limit: query.limit.clamp(1, NUMBERS_MAX),
             ..query
@@ -171,7 +171,7 @@ impl Views {
 fn numbers(
     tx: &Connection,
     query: &DeadLetterQuery,
-) -> Result<Page<DeliveryId, DeliveryId>, StoreError> {
+) -> Result<PageOf<DeliveryId, DeliveryId>, StoreError> {
     let before = query.before;
     let newest = before.map_or(i64::MAX, |before| before.0.saturating_sub(1));
     let filter = &query.filter;
@@ -189,7 +189,7 @@ fn numbers(
         Some(last) if rows.len() == query.limit => Some(*last),
         _ => end_of_search(tx, filter, newest, looked_at)?,
     };
-    Ok(Page { rows, next_before })
+    Ok(PageOf { rows, next_before })
 }
 
 /// How many dead letters one search looks at.
@@ -262,7 +262,7 @@ fn groups(tx: &Connection, filter: &DeadLetterFilter, by: GroupBy) -> Result<Gro
     let filter_values = values(filter);
     let values = filter_values.in_sql(&select, &[(":newest", &newest), (":looked_at", &looked_at)]);
     let groups = tx.all(&select, values.as_slice(), |row| {
-        Ok(Group {
+        Ok(GroupedDeadLetters {
             key: row.get(0)?,
             dead_letters: row.get(1)?,
             from: row.get(2)?,

@@ -104,7 +104,7 @@ fn events(tx: &Connection, query: &EventQuery) -> Result<EventSearch, StoreError
 
 /// The state of a search.
 #[derive(Default)]
-struct Search {
+struct SearchState {
     keys: Vec<EventKey>,
     looked_at: u64,
     /// Bytes of data that were read.
@@ -113,7 +113,7 @@ struct Search {
     stopped_at: Option<(EventKey, Timestamp)>,
 }
 
-fn search(tx: &Connection, query: &EventQuery) -> Result<Search, StoreError> {
+fn search(tx: &Connection, query: &EventQuery) -> Result<SearchState, StoreError> {
     let filter = &query.filter;
     let filter_values = FilterValues::of(filter);
     let (newest, oldest) = id_range(tx, query)?;
@@ -137,7 +137,7 @@ fn search(tx: &Connection, query: &EventQuery) -> Result<Search, StoreError> {
     let values = filter_values.in_sql(&select, &[(":newest", &newest), (":oldest", &oldest)]);
     let mut select = tx.prepare_cached(&select)?;
     let mut rows = select.query(values.as_slice())?;
-    let mut search = Search::default();
+    let mut search = SearchState::default();
     while search.keys.len() < query.limit
         && let Some(row) = rows.next()?
     {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{Page, QueueDepth, Views, depth};
+use super::{PageOf, QueueDepth, Views, depth};
 use crate::base::Timestamp;
 use crate::model::limits::SESSIONS_LISTED_MAX;
 use crate::model::queue::QueueCounts;
@@ -105,12 +105,12 @@ impl Views {
         queue: SubscriptionId,
         after: String,
         limit: usize,
-    ) -> Result<Page<SessionRow, String>, StoreError> {
+    ) -> Result<PageOf<SessionRow, String>, StoreError> {
         let limit = limit.min(SESSIONS_LISTED_MAX);
         self.db
             .read(move |tx| {
                 let rows = sessions(tx, queue, &after, limit + 1)?;
-                Ok(Page::of(rows, limit, |row| row.name.clone()))
+                Ok(PageOf::of(rows, limit, |row| row.name.clone()))
             })
             .await
     }

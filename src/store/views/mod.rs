@@ -15,7 +15,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 pub use attempts::RecentAttempt;
-pub use dead_letters::{DeadLetterGroup, DeadLetterQuery, Group, GroupBy, Groups, NUMBERS_MAX};
+pub use dead_letters::{
+    DeadLetterGroup, DeadLetterQuery, GroupBy, GroupedDeadLetters, Groups, NUMBERS_MAX,
+};
 pub use event_types::RecentTypes;
 pub use events::{EventQuery, EventRow, EventSearch, SearchProgress};
 pub use last_day::{HOURS, SubscriptionDay, TopicDay};
@@ -81,12 +83,12 @@ pub struct ReadBack {
 
 /// A page of a list, and the key of the next one.
 #[derive(Clone, Debug)]
-pub struct Page<T, K> {
+pub struct PageOf<T, K> {
     pub rows: Vec<T>,
     pub next_before: Option<K>,
 }
 
-impl<T, K> Page<T, K> {
+impl<T, K> PageOf<T, K> {
     /// The page of these rows, of which there may be one more than `limit`; if so, there is a next page.
     pub(super) fn of(mut rows: Vec<T>, limit: usize, key: impl Fn(&T) -> K) -> Self {
         let has_more = rows.len() > limit;
@@ -97,7 +99,7 @@ impl<T, K> Page<T, K> {
 }
 
 /// An empty last page.
-impl<T, K> Default for Page<T, K> {
+impl<T, K> Default for PageOf<T, K> {
     fn default() -> Self {
         Self {
             rows: Vec::new(),
@@ -273,7 +275,7 @@ impl Views {
     pub async fn read_back(
         &self,
         query: ReadBack,
-    ) -> Result<Page<StoredEvent, EventKey>, StoreError> {
+    ) -> Result<PageOf<StoredEvent, EventKey>, StoreError> {
         self.db.read(move |tx| read_back(tx, &query)).await
     }
 
@@ -340,22 +342,25 @@ impl Views {
         &self,
         before: Option<ReplayJobId>,
         limit: usize,
-    ) -> Result<Page<ReplayJob, ReplayJobId>, StoreError> {
+    ) -> Result<PageOf<ReplayJob, ReplayJobId>, StoreError> {
         let encryption = self.ledger.encryption.clone();
         self.db
             .read(move |tx| {
                 let below = before.map_or(i64::MAX, |before| before.0);
                 let condition = "WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
                 let rows = replay::jobs(tx, &encryption, condition, params![below, limit + 1])?;
-                Ok(Page::of(rows, limit, |job| job.id))
+                Ok(PageOf::of(rows, limit, |job| job.id))
             })
             .await
     }
 }
 
-fn read_back(tx: &Connection, query: &ReadBack) -> Result<Page<StoredEvent, EventKey>, StoreError> {
+fn read_back(
+    tx: &Connection,
+    query: &ReadBack,
+) -> Result<PageOf<StoredEvent, EventKey>, StoreError> {
     let Some((oldest, newest)) = ends(tx)? else {
-        return Ok(Page::default());
+        return Ok(PageOf::default());
     };
     let newest = query
         .before
@@ -368,7 +373,7 @@ fn read_back(tx: &Connection, query: &ReadBack) -> Result<Page<StoredEvent, Even
     );
     let mut select = tx.prepare_cached(&select)?;
     let mut rows = select.query(params![newest, floor, query.topic])?;
-    let mut page = Page::default();
+    let mut page = PageOf::default();
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
         let stored = match row::event(row) {

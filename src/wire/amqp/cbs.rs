@@ -2,7 +2,7 @@
 
 use crate::model::access::Secret;
 use crate::wire::amqp::condition::{ARGUMENT_ERROR, AmqpError};
-use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::amqp::message::{Message, MessageProperties};
 use crate::wire::amqp::value::{Value, get};
 
 /// The address of the node that takes tokens.
@@ -65,9 +65,9 @@ impl PutToken {
 
 /// The answer to the request with the id `correlation`, which keeps its type.
 pub fn reply(correlation: Option<Value>, status: u16, description: &str) -> Vec<u8> {
-    let properties = Properties {
+    let properties = MessageProperties {
         correlation_id: correlation,
-        ..Properties::default()
+        ..MessageProperties::default()
     };
     let status = vec![
         ("status-code".into(), Value::Int(i32::from(status))),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::wire::amqp::descriptor::described;
-use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::fields::UnreadFields;
 use crate::wire::amqp::value::{FromValue, Map, Value};
 
 const DESCRIPTOR: u64 = 0x1d;
@@ -63,7 +63,7 @@ impl FromValue for AmqpError {
 
     fn from_value(value: Value) -> Option<Self> {
         let (_, content) = described(value)?;
-        let mut fields = Fields::of("an error", content).ok()?;
+        let mut fields = UnreadFields::of("an error", content).ok()?;
         Some(Self {
             condition: Cow::Owned(fields.or("condition", String::new()).ok()?),
             description: fields.or("description", String::new()).ok()?,

@@ -64,11 +64,11 @@ mod tests {
     use crate::wire::amqp::condition::AmqpError;
     use crate::wire::amqp::decode::Decoder;
     use crate::wire::amqp::performative::{
-        Attach, Begin, Detach, Disposition, Flow, Open, Performative, ReceiverSettles, Role,
+        Attach, Begin, Detach, Disposition, Flow, LinkRole, Open, Performative, ReceiverSettles,
         SenderSettles, Transfer,
     };
     use crate::wire::amqp::state::{DeliveryState, Modified, Transactional};
-    use crate::wire::amqp::terminus::{Source, Target};
+    use crate::wire::amqp::terminus::{LinkSource, LinkTarget};
     use crate::wire::amqp::value::Map;
 
     /// Writes every numeric descriptor in a value as its symbol.
@@ -108,12 +108,12 @@ mod tests {
             Performative::Attach(Box::new(Attach {
                 name: "link".to_owned(),
                 handle: 0,
-                role: Role::Sender,
+                role: LinkRole::Sender,
                 sender_settles: SenderSettles::Mixed,
                 receiver_settles: ReceiverSettles::First,
-                source: Some(Source {
+                source: Some(LinkSource {
                     default_outcome: Some(Box::new(DeliveryState::Released)),
-                    ..Source::default()
+                    ..LinkSource::default()
                 }),
                 target: Some(target),
                 initial_delivery_count: Some(0),
@@ -121,13 +121,13 @@ mod tests {
                 properties: Map::new(),
             }))
         };
-        let node = Target::Node {
+        let node = LinkTarget::Node {
             address: Some("jobs".to_owned()),
             dynamic: false,
         };
         let disposition = |state| {
             Performative::Disposition(Disposition {
-                role: Role::Receiver,
+                role: LinkRole::Receiver,
                 first: 1,
                 last: None,
                 settled: true,
@@ -151,7 +151,7 @@ mod tests {
                 handle_max: 1,
             }),
             attach(node),
-            attach(Target::Coordinator),
+            attach(LinkTarget::Coordinator),
             Performative::Flow(Flow::default()),
             Performative::Transfer(Transfer {
                 handle: 0,

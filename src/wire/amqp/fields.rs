@@ -4,12 +4,12 @@ use crate::wire::amqp::decode::DecodeError;
 use crate::wire::amqp::value::{FromValue, Value};
 
 /// Fields that were not read yet. Those that are not there are null.
-pub(super) struct Fields {
+pub(super) struct UnreadFields {
     of: &'static str,
     values: std::vec::IntoIter<Value>,
 }
 
-impl Fields {
+impl UnreadFields {
     /// The fields of `value`, a list.
     pub(super) fn of(of: &'static str, value: Value) -> Result<Self, DecodeError> {
         let Value::List(values) = value else {

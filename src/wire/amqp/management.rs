@@ -17,8 +17,8 @@ use crate::wire::amqp::condition::{
     RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT,
     UNAUTHORIZED_ACCESS,
 };
-use crate::wire::amqp::message::{Message, Properties};
-use crate::wire::amqp::outcome::{Changes, DeadLettering, Outcome, changes};
+use crate::wire::amqp::message::{Message, MessageProperties};
+use crate::wire::amqp::outcome::{Changes, DeadLettering, ReceiverOutcome, changes};
 use crate::wire::amqp::rule;
 use crate::wire::amqp::value::{ElementType, FromValue, Map, Value, get};
 
@@ -32,7 +32,7 @@ const ITEMS_MAX: usize = 4_500;
 
 /// An operation that a management request asks of an entity.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Operation {
+pub enum EntityOperation {
     RenewLocks(Vec<Uuid>),
     Peek {
         from: i64,
@@ -50,7 +50,7 @@ pub enum Operation {
     },
     Settle {
         tokens: Vec<Uuid>,
-        outcome: Outcome,
+        outcome: ReceiverOutcome,
     },
     /// The oldest messages that nobody holds.
     DeleteBatch {
@@ -88,7 +88,7 @@ pub struct NamedSession {
     pub link: Option<String>,
 }
 
-impl Operation {
+impl EntityOperation {
     /// Reports whether the operation waits for the end of the transaction in which it was requested. All other
     /// operations are done at once.
     pub fn takes_part(&self) -> bool {
@@ -132,7 +132,7 @@ impl Operation {
 
 /// The answer of an entity to a management request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reply {
+pub enum ManagementReply {
     Done,
     /// The moments at which the locks end, in the order of the tokens.
     LocksRenewed(Vec<Timestamp>),
@@ -160,7 +160,7 @@ pub fn operation_name(message: &Message) -> Option<String> {
     Some(name.strip_prefix(PREFIX).unwrap_or(name).to_owned())
 }
 
-impl Operation {
+impl EntityOperation {
     /// Reads a request.
     pub fn parse(message: &Message) -> Result<Self, AmqpError> {
         let unreadable = |error| bad(format!("the request cannot be read: {error}"));
@@ -188,42 +188,42 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn operation(&self, name: &str) -> Result<Operation, AmqpError> {
+    fn operation(&self, name: &str) -> Result<EntityOperation, AmqpError> {
         Ok(match name {
-            "renew-lock" => Operation::RenewLocks(self.tokens()?),
-            "peek-message" => Operation::Peek {
+            "renew-lock" => EntityOperation::RenewLocks(self.tokens()?),
+            "peek-message" => EntityOperation::Peek {
                 from: self.required("from-sequence-number")?,
                 count: self.count("message-count")?,
                 session: self.session()?,
                 omit_body: self.optional("omit-message-body")?.unwrap_or(false),
             },
-            "receive-by-sequence-number" => Operation::ReceiveNumbers {
+            "receive-by-sequence-number" => EntityOperation::ReceiveNumbers {
                 numbers: self.list("sequence-numbers")?,
                 lock: self.required::<u32>("receiver-settle-mode")? != 0,
                 session: self.session()?,
             },
-            "update-disposition" => Operation::Settle {
+            "update-disposition" => EntityOperation::Settle {
                 tokens: self.distinct_tokens()?,
                 outcome: self.outcome()?,
             },
-            "batch-delete-messages" => Operation::DeleteBatch {
+            "batch-delete-messages" => EntityOperation::DeleteBatch {
                 count: self.count("message-count")?,
                 enqueued_before: self
                     .moment("enqueued-time-utc")?
                     .ok_or_else(|| bad("enqueued-time-utc is missing"))?,
                 session: self.session()?,
             },
-            "schedule-message" => Operation::Schedule(self.messages()?),
+            "schedule-message" => EntityOperation::Schedule(self.messages()?),
             "cancel-scheduled-message" => {
-                Operation::CancelScheduled(self.list("sequence-numbers")?)
+                EntityOperation::CancelScheduled(self.list("sequence-numbers")?)
             }
-            "renew-session-lock" => Operation::RenewSession(self.required("session-id")?),
-            "get-session-state" => Operation::SessionState(self.required("session-id")?),
-            "set-session-state" => Operation::SetSessionState {
+            "renew-session-lock" => EntityOperation::RenewSession(self.required("session-id")?),
+            "get-session-state" => EntityOperation::SessionState(self.required("session-id")?),
+            "set-session-state" => EntityOperation::SetSessionState {
                 session: self.required("session-id")?,
                 state: self.optional("session-state")?,
             },
-            "get-message-sessions" => Operation::Sessions {
+            "get-message-sessions" => EntityOperation::Sessions {
                 state_set_since: self.moment("last-updated-time")?,
                 skip: self.count("skip")?,
                 top: self.count("top")?,
@@ -231,10 +231,10 @@ impl Arguments {
             "add-rule" => {
                 let name: String = self.required("rule-name")?;
                 let description: Map = self.required("rule-description")?;
-                Operation::AddRule(Box::new(rule::parse(&name, &description)?))
+                EntityOperation::AddRule(Box::new(rule::parse(&name, &description)?))
             }
-            "remove-rule" => Operation::RemoveRule(self.required("rule-name")?),
-            "enumerate-rules" => Operation::Rules {
+            "remove-rule" => EntityOperation::RemoveRule(self.required("rule-name")?),
+            "enumerate-rules" => EntityOperation::Rules {
                 skip: self.count("skip")?,
                 top: self.count("top")?.min(RULES_LISTED_MAX),
             },
@@ -252,14 +252,14 @@ impl Arguments {
         })
     }
 
-    fn outcome(&self) -> Result<Outcome, AmqpError> {
+    fn outcome(&self) -> Result<ReceiverOutcome, AmqpError> {
         let status: String = self.required("disposition-status")?;
         let changes = self.changes()?;
         Ok(match status.as_str() {
-            "completed" => Outcome::Complete,
-            "abandoned" => Outcome::Abandon(changes),
-            "defered" => Outcome::Defer(changes),
-            "suspended" => Outcome::DeadLetter(Arc::new(DeadLettering {
+            "completed" => ReceiverOutcome::Complete,
+            "abandoned" => ReceiverOutcome::Abandon(changes),
+            "defered" => ReceiverOutcome::Defer(changes),
+            "suspended" => ReceiverOutcome::DeadLetter(Arc::new(DeadLettering {
                 reason: self.optional("deadletter-reason")?,
                 description: self.optional("deadletter-description")?,
                 properties: changes,
@@ -349,7 +349,7 @@ impl Arguments {
     }
 }
 
-impl Reply {
+impl ManagementReply {
     /// The status, and the body.
     fn content(&self) -> (u16, Map) {
         let entry = |name: &str, value| vec![(Value::from(name), value)];
@@ -411,10 +411,10 @@ impl Reply {
 }
 
 /// The answer to the request with the id `correlation`, which keeps its type.
-pub fn reply(correlation: Option<Value>, answer: &Result<Reply, AmqpError>) -> Vec<u8> {
-    let properties = Properties {
+pub fn reply(correlation: Option<Value>, answer: &Result<ManagementReply, AmqpError>) -> Vec<u8> {
+    let properties = MessageProperties {
         correlation_id: correlation,
-        ..Properties::default()
+        ..MessageProperties::default()
     };
     let (status, description, body) = match answer {
         Ok(reply) => {

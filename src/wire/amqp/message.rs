@@ -13,7 +13,7 @@ use crate::base::Timestamp;
 use crate::model::limits::HEAD_BYTES_MAX;
 use crate::wire::amqp::decode::{DecodeError, Decoder, text_in, unexpected};
 use crate::wire::amqp::encode::{encode, encode_map};
-use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::fields::UnreadFields;
 use crate::wire::amqp::sent;
 use crate::wire::amqp::value::{Map, Value, get};
 
@@ -82,7 +82,7 @@ pub struct Header {
 
 /// The properties section of a message. Identifiers keep their types.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties {
+pub struct MessageProperties {
     pub message_id: Option<Value>,
     pub user_id: Option<Bytes>,
     pub to: Option<String>,
@@ -102,10 +102,10 @@ pub struct Properties {
 
 /// All that stands around the body of a message, to be changed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parts {
+pub struct MessageParts {
     pub header: Header,
     pub annotations: Map,
-    pub properties: Properties,
+    pub properties: MessageProperties,
     pub application_properties: Map,
 }
 
@@ -249,17 +249,21 @@ impl Message {
     }
 
     /// A message whose body is a value, as the broker writes its own.
-    pub fn of(properties: &Properties, application_properties: Map, body: Value) -> Self {
+    pub fn of(properties: &MessageProperties, application_properties: Map, body: Value) -> Self {
         Self::with_body(properties, application_properties, section(VALUE, body))
     }
 
     /// A message whose body is bytes.
-    pub fn of_data(properties: &Properties, application_properties: Map, body: Vec<u8>) -> Self {
+    pub fn of_data(
+        properties: &MessageProperties,
+        application_properties: Map,
+        body: Vec<u8>,
+    ) -> Self {
         let body = section(DATA, Value::Binary(body.into()));
         Self::with_body(properties, application_properties, body)
     }
 
-    fn with_body(properties: &Properties, application_properties: Map, body: Bytes) -> Self {
+    fn with_body(properties: &MessageProperties, application_properties: Map, body: Bytes) -> Self {
         let application_properties = Value::Map(application_properties);
         Self {
             properties: section(PROPERTIES, properties.to_value()),
@@ -274,7 +278,7 @@ impl Message {
         let Some(value) = content(&self.header)? else {
             return Ok(Header::default());
         };
-        let mut fields = Fields::of("header", value)?;
+        let mut fields = UnreadFields::of("header", value)?;
         let durable = fields.optional("durable")?;
         let priority = fields.optional("priority")?;
         let ttl: Option<u32> = fields.optional("ttl")?;
@@ -304,12 +308,12 @@ impl Message {
     }
 
     /// The properties, or none.
-    pub fn properties(&self) -> Result<Properties, DecodeError> {
+    pub fn properties(&self) -> Result<MessageProperties, DecodeError> {
         let Some(value) = content(&self.properties)? else {
-            return Ok(Properties::default());
+            return Ok(MessageProperties::default());
         };
-        let mut fields = Fields::of("properties", value)?;
-        Ok(Properties {
+        let mut fields = UnreadFields::of("properties", value)?;
+        Ok(MessageProperties {
             message_id: fields.optional("message-id")?,
             user_id: fields.optional("user-id")?,
             to: fields.optional("to")?,
@@ -327,8 +331,8 @@ impl Message {
     }
 
     /// Decodes the header, the annotations, the properties and the application properties.
-    pub fn parts(&self) -> Result<Parts, DecodeError> {
-        Ok(Parts {
+    pub fn parts(&self) -> Result<MessageParts, DecodeError> {
+        Ok(MessageParts {
             header: self.header()?,
             annotations: self.annotations()?,
             properties: self.properties()?,
@@ -337,7 +341,7 @@ impl Message {
     }
 
     /// Returns a message with the same body and `parts` around it.
-    pub fn with_parts(&self, parts: &Parts) -> Self {
+    pub fn with_parts(&self, parts: &MessageParts) -> Self {
         let annotations = Value::Map(parts.annotations.clone());
         let readable = |(key, value): &(Value, Value)| {
             let name = key.as_text().unwrap_or_default();
@@ -358,7 +362,10 @@ impl Message {
 
     /// Sets `id` as the message-id if the message has none: JavaScript's client counts on one. Also returns the
     /// properties, so that they are decoded only once.
-    pub fn with_id(self, id: impl FnOnce() -> String) -> Result<(Self, Properties), DecodeError> {
+    pub fn with_id(
+        self,
+        id: impl FnOnce() -> String,
+    ) -> Result<(Self, MessageProperties), DecodeError> {
         let mut properties = self.properties()?;
         if properties.message_id.is_some() {
             return Ok((self, properties));
@@ -521,7 +528,7 @@ impl Message {
 
     /// The properties with the moments between which the message lives. Clients count from these where they are there.
     fn expiring(&self, from: Timestamp, ttl: Duration) -> Result<Bytes, DecodeError> {
-        let properties = Properties {
+        let properties = MessageProperties {
             creation_ms: Some(from.as_ms()),
             absolute_expiry_ms: Some((from + ttl).as_ms()),
             ..self.properties()?
@@ -607,7 +614,7 @@ impl Header {
     }
 }
 
-impl Properties {
+impl MessageProperties {
     fn to_value(&self) -> Value {
         let symbol = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::symbol);
         let moment = |ms: Option<i64>| ms.map_or(Value::Null, Value::Timestamp);
@@ -746,7 +753,7 @@ fn map_of(section: &Bytes) -> Result<Map, DecodeError> {
     }
 }
 
-fn moment(fields: &mut Fields, name: &'static str) -> Result<Option<i64>, DecodeError> {
+fn moment(fields: &mut UnreadFields, name: &'static str) -> Result<Option<i64>, DecodeError> {
     match fields.optional(name)? {
         None => Ok(None),
         Some(Value::Timestamp(ms)) => Ok(Some(ms)),

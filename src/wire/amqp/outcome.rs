@@ -14,7 +14,7 @@ const DESCRIPTION: &str = "DeadLetterErrorDescription";
 
 /// A receiver's decision about a message.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum ReceiverOutcome {
     Complete,
     /// The message goes back to its place, and the delivery counts.
     Abandon(Changes),
@@ -36,7 +36,7 @@ pub struct DeadLettering {
     pub properties: Changes,
 }
 
-impl Outcome {
+impl ReceiverOutcome {
     /// The outcome that `state` asks for; `None` for a state that ends nothing.
     pub fn of(state: &DeliveryState) -> Option<Self> {
         Some(match state {

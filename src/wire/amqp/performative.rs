@@ -5,9 +5,9 @@ use bytes::Bytes;
 use crate::wire::amqp::condition::AmqpError;
 use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
 use crate::wire::amqp::encode::encode;
-use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::fields::UnreadFields;
 use crate::wire::amqp::state::DeliveryState;
-use crate::wire::amqp::terminus::{Source, Target};
+use crate::wire::amqp::terminus::{LinkSource, LinkTarget};
 use crate::wire::amqp::value::{FromValue, Map, Value, get};
 
 const OPEN: u64 = 0x10;
@@ -60,7 +60,7 @@ pub struct Begin {
 
 /// Which end of a link speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
+pub enum LinkRole {
     Sender,
     Receiver,
 }
@@ -69,12 +69,12 @@ pub enum Role {
 pub struct Attach {
     pub name: String,
     pub handle: u32,
-    pub role: Role,
+    pub role: LinkRole,
     pub sender_settles: SenderSettles,
     pub receiver_settles: ReceiverSettles,
     /// Null says that there is no such node.
-    pub source: Option<Source>,
-    pub target: Option<Target>,
+    pub source: Option<LinkSource>,
+    pub target: Option<LinkTarget>,
     pub initial_delivery_count: Option<u32>,
     pub max_message_size: Option<u64>,
     pub properties: Map,
@@ -149,7 +149,7 @@ pub struct Transfer {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disposition {
-    pub role: Role,
+    pub role: LinkRole,
     pub first: u32,
     pub last: Option<u32>,
     pub settled: bool,
@@ -170,7 +170,7 @@ impl Performative {
         let descriptor = decoder.descriptor()?;
         let fields = decoder.value()?;
         let rest = decoder.rest();
-        let error = |of, fields| Fields::of(of, fields)?.optional("error");
+        let error = |of, fields| UnreadFields::of(of, fields)?.optional("error");
         Ok(match descriptor {
             OPEN => Self::Open(Open::read(fields)?),
             BEGIN => Self::Begin(Begin::read(fields)?),
@@ -208,7 +208,7 @@ impl Performative {
 
 impl Open {
     fn read(value: Value) -> Result<Self, DecodeError> {
-        let mut fields = Fields::of("open", value)?;
+        let mut fields = UnreadFields::of("open", value)?;
         let container_id = fields.or("container-id", String::new())?;
         let hostname = fields.optional("hostname")?;
         let max_frame_size = fields.or("max-frame-size", u32::MAX)?;
@@ -248,7 +248,7 @@ impl Open {
 
 impl Begin {
     fn read(value: Value) -> Result<Self, DecodeError> {
-        let mut fields = Fields::of("begin", value)?;
+        let mut fields = UnreadFields::of("begin", value)?;
         Ok(Self {
             remote_channel: fields.optional("remote-channel")?,
             next_outgoing_id: fields.required("next-outgoing-id")?,
@@ -271,7 +271,7 @@ impl Begin {
 
 impl Attach {
     fn read(value: Value) -> Result<Self, DecodeError> {
-        let mut fields = Fields::of("attach", value)?;
+        let mut fields = UnreadFields::of("attach", value)?;
         let name = fields.required("name")?;
         let handle = fields.required("handle")?;
         let role = fields.required("role")?;
@@ -323,7 +323,7 @@ impl Attach {
 
 impl Flow {
     fn read(value: Value) -> Result<Self, DecodeError> {
-        let mut fields = Fields::of("flow", value)?;
+        let mut fields = UnreadFields::of("flow", value)?;
         Ok(Self {
             next_incoming_id: fields.optional("next-incoming-id")?,
             incoming_window: fields.required("incoming-window")?,
@@ -356,7 +356,7 @@ impl Flow {
 
 impl Transfer {
     fn read(value: Value, payload: Bytes) -> Result<Self, DecodeError> {
-        let mut fields = Fields::of("transfer", value)?;
+        let mut fields = UnreadFields::of("transfer", value)?;
         let handle = fields.required("handle")?;
         let delivery_id = fields.optional("delivery-id")?;
         let delivery_tag = fields.optional("delivery-tag")?;
@@ -398,7 +398,7 @@ impl Transfer {
 
 impl Disposition {
     fn read(value: Value) -> Result<Self, DecodeError> {
-        let mut fields = Fields::of("disposition", value)?;
+        let mut fields = UnreadFields::of("disposition", value)?;
         Ok(Self {
             role: fields.required("role")?,
             first: fields.required("first")?,
@@ -421,7 +421,7 @@ impl Disposition {
 
 impl Detach {
     fn read(value: Value) -> Result<Self, DecodeError> {
-        let mut fields = Fields::of("detach", value)?;
+        let mut fields = UnreadFields::of("detach", value)?;
         Ok(Self {
             handle: fields.required("handle")?,
             closed: fields.or("closed", false)?,
@@ -438,7 +438,7 @@ impl Detach {
     }
 }
 
-impl FromValue for Role {
+impl FromValue for LinkRole {
     const KIND: &'static str = "true for a receiver or false for a sender";
 
     fn from_value(value: Value) -> Option<Self> {
@@ -450,9 +450,9 @@ impl FromValue for Role {
     }
 }
 
-impl From<Role> for Value {
-    fn from(role: Role) -> Self {
-        Self::Bool(role == Role::Receiver)
+impl From<LinkRole> for Value {
+    fn from(role: LinkRole) -> Self {
+        Self::Bool(role == LinkRole::Receiver)
     }
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::base::named::named_enum;
 use crate::model::access::Secret;
 use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
-use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::fields::UnreadFields;
 use crate::wire::amqp::frame::{FrameKind, write_frame};
 use crate::wire::amqp::value::{ElementType, Value};
 
@@ -44,7 +44,7 @@ pub struct Plain {
 
 /// How the exchange ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SaslOutcome {
     Ok = 0,
     Denied = 1,
 }
@@ -57,7 +57,7 @@ impl Init {
         if descriptor != INIT {
             return Err(unexpected("sasl-init", descriptor));
         }
-        let mut fields = Fields::of("sasl-init", decoder.value()?)?;
+        let mut fields = UnreadFields::of("sasl-init", decoder.value()?)?;
         Ok(Self {
             mechanism: fields.required("mechanism")?,
             response: fields.optional("initial-response")?,
@@ -87,7 +87,7 @@ pub fn write_mechanisms(out: &mut Vec<u8>) {
 }
 
 /// Appends the end of the exchange.
-pub fn write_outcome(out: &mut Vec<u8>, outcome: Outcome) {
+pub fn write_outcome(out: &mut Vec<u8>, outcome: SaslOutcome) {
     write(out, OUTCOME, Value::Ubyte(outcome as u8));
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::wire::amqp::condition::AmqpError;
 use crate::wire::amqp::descriptor::described;
-use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::fields::UnreadFields;
 use crate::wire::amqp::value::{FromValue, Map, Value};
 
 /// Bytes of the id of a transaction (AMQP 1.0, 4.5.1).
@@ -55,7 +55,7 @@ impl FromValue for DeliveryState {
 
     fn from_value(value: Value) -> Option<Self> {
         let (descriptor, content) = described(value)?;
-        let mut fields = Fields::of("a delivery state", content).ok()?;
+        let mut fields = UnreadFields::of("a delivery state", content).ok()?;
         Some(match descriptor {
             RECEIVED => Self::Received,
             ACCEPTED => Self::Accepted,
@@ -107,7 +107,7 @@ impl From<&DeliveryState> for Value {
 }
 
 /// Reads the id of a transaction; `None` if it is none, since whoever keeps one for a client counts on its length.
-fn transaction_id(fields: &mut Fields) -> Option<Bytes> {
+fn transaction_id(fields: &mut UnreadFields) -> Option<Bytes> {
     let id: Bytes = fields.required("txn-id").ok()?;
     (id.len() <= TRANSACTION_ID_BYTES_MAX).then_some(id)
 }

@@ -2,7 +2,7 @@
 
 use crate::model::session::SessionSelection;
 use crate::wire::amqp::descriptor::described;
-use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::fields::UnreadFields;
 use crate::wire::amqp::state::{DeliveryState, Modified};
 use crate::wire::amqp::value::{FromValue, Map, Value, get};
 
@@ -27,7 +27,7 @@ const COPY: &str = "copy";
 
 /// Where messages come from.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Source {
+pub struct LinkSource {
     /// The address as the client wrote it, which is how it is echoed.
     pub address: Option<String>,
     pub dynamic: bool,
@@ -42,7 +42,7 @@ pub struct Source {
 
 /// Where messages go.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub enum LinkTarget {
     Node {
         address: Option<String>,
         /// The client asks for a node that is made for it.
@@ -52,7 +52,7 @@ pub enum Target {
     Coordinator,
 }
 
-impl Source {
+impl LinkSource {
     /// The session that is asked for, if the filter is there and its value a text or null.
     pub fn session(&self) -> Option<SessionSelection> {
         let mut value = get(&self.filter, SESSION_FILTER)?;
@@ -84,7 +84,7 @@ impl Source {
     }
 }
 
-impl FromValue for Source {
+impl FromValue for LinkSource {
     const KIND: &'static str = "a source";
 
     fn from_value(value: Value) -> Option<Self> {
@@ -92,7 +92,7 @@ impl FromValue for Source {
         if descriptor != SOURCE {
             return None;
         }
-        let mut fields = Fields::of("a source", content).ok()?;
+        let mut fields = UnreadFields::of("a source", content).ok()?;
         let address = fields.optional("address").ok()?;
         fields.skip(); // durable
         fields.skip(); // expiry-policy
@@ -180,7 +180,7 @@ fn session_filter(filter: &Map) -> Map {
     vec![(Value::symbol(SESSION_FILTER), value)]
 }
 
-impl FromValue for Target {
+impl FromValue for LinkTarget {
     const KIND: &'static str = "a target";
 
     fn from_value(value: Value) -> Option<Self> {
@@ -188,7 +188,7 @@ impl FromValue for Target {
         match descriptor {
             COORDINATOR => Some(Self::Coordinator),
             TARGET => {
-                let mut fields = Fields::of("a target", content).ok()?;
+                let mut fields = UnreadFields::of("a target", content).ok()?;
                 let address = fields.optional("address").ok()?;
                 fields.skip(); // durable
                 fields.skip(); // expiry-policy
@@ -201,8 +201,8 @@ impl FromValue for Target {
     }
 }
 
-impl From<&Source> for Value {
-    fn from(source: &Source) -> Self {
+impl From<&LinkSource> for Value {
+    fn from(source: &LinkSource) -> Self {
         let filter = (!source.filter.is_empty()).then(|| source.filter.clone());
         let fields = vec![
             source.address.as_deref().into(),
@@ -219,10 +219,10 @@ impl From<&Source> for Value {
     }
 }
 
-impl From<&Target> for Value {
-    fn from(target: &Target) -> Self {
+impl From<&LinkTarget> for Value {
+    fn from(target: &LinkTarget) -> Self {
         match target {
-            Target::Node { address, dynamic } => {
+            LinkTarget::Node { address, dynamic } => {
                 let fields = vec![
                     address.as_deref().into(),
                     Value::Null, // durable
@@ -232,7 +232,7 @@ impl From<&Target> for Value {
                 ];
                 Value::composite(TARGET, fields)
             }
-            Target::Coordinator => Value::composite(COORDINATOR, Vec::new()),
+            LinkTarget::Coordinator => Value::composite(COORDINATOR, Vec::new()),
         }
     }
 }

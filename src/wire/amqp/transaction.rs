@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::wire::amqp::condition::{AmqpError, DECODE_ERROR};
 use crate::wire::amqp::descriptor::described;
-use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::fields::UnreadFields;
 use crate::wire::amqp::message::Message;
 
 const DECLARE: u64 = 0x31;
@@ -12,14 +12,14 @@ const DISCHARGE: u64 = 0x32;
 
 /// A request of a client to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum CoordinatorRequest {
     /// Begins a transaction.
     Declare,
     /// Ends a transaction: its changes are made, or forgotten if it is to `fail`.
     Discharge { transaction: Bytes, fail: bool },
 }
 
-impl Request {
+impl CoordinatorRequest {
     /// Reads the body of a message.
     pub fn parse(message: &Message) -> Result<Self, AmqpError> {
         Self::read(message).ok_or_else(|| {
@@ -32,7 +32,7 @@ impl Request {
         let (descriptor, content) = described(message.body_value().ok()??)?;
         let mut fields = match descriptor {
             DECLARE => return Some(Self::Declare),
-            DISCHARGE => Fields::of("a discharge", content).ok()?,
+            DISCHARGE => UnreadFields::of("a discharge", content).ok()?,
             _ => return None,
         };
         Some(Self::Discharge {
@@ -45,20 +45,20 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::amqp::message::Properties;
+    use crate::wire::amqp::message::MessageProperties;
     use crate::wire::amqp::value::{Map, Value};
 
-    fn asked(descriptor: Value, fields: Vec<Value>) -> Option<Request> {
+    fn asked(descriptor: Value, fields: Vec<Value>) -> Option<CoordinatorRequest> {
         let body = Value::Described(Box::new((descriptor, Value::List(fields))));
-        let message = Message::of(&Properties::default(), Map::new(), body);
-        Request::parse(&message).ok()
+        let message = Message::of(&MessageProperties::default(), Map::new(), body);
+        CoordinatorRequest::parse(&message).ok()
     }
 
     #[test]
     fn requests_are_named_by_number_or_name() {
         let id = Bytes::from_static(b"7");
         let fields = || vec![id.clone().into(), Value::Bool(true)];
-        let ended = Request::Discharge {
+        let ended = CoordinatorRequest::Discharge {
             transaction: id.clone(),
             fail: true,
         };
@@ -66,12 +66,12 @@ mod tests {
             (
                 Value::Ulong(0x31),
                 vec![Value::Null],
-                Some(Request::Declare),
+                Some(CoordinatorRequest::Declare),
             ),
             (
                 Value::symbol("amqp:declare:list"),
                 vec![],
-                Some(Request::Declare),
+                Some(CoordinatorRequest::Declare),
             ),
             (Value::Ulong(0x32), fields(), Some(ended.clone())),
             (Value::symbol("amqp:discharge:list"), fields(), Some(ended)),

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 use serde_json::value::RawValue;
 
-use super::context::Context;
+use super::context::EventContext;
 use crate::model::event::{Event, EventData};
 use crate::wire::bad_input::BadInput;
 use crate::wire::content::{self, ContentType};
@@ -32,7 +32,7 @@ pub(super) fn decode(
         .contains_key(&version)
         .then(|| value_of(headers, &version))
         .transpose()?;
-    let mut context = Context::of_version(version.as_deref())?;
+    let mut context = EventContext::of_version(version.as_deref())?;
     for name in headers.keys() {
         if let Some(attribute) = name.as_str().strip_prefix(PREFIX) {
             context.set(attribute, &value_of(headers, name)?)?;

@@ -4,13 +4,13 @@ use crate::model::event::{Attribute, Event, EventData};
 use crate::wire::bad_input::{BadInput, quoted};
 use crate::wire::cloud_events::SPEC_VERSION;
 use crate::wire::field;
-use crate::wire::json::Kind;
+use crate::wire::json::JsonKind;
 
 /// The attributes of an event that have been read so far.
 ///
 /// `specversion` comes first: without it, or with another one, nothing else can be judged.
 #[derive(Default)]
-pub(super) struct Context {
+pub(super) struct EventContext {
     id: Option<String>,
     source: Option<String>,
     event_type: Option<String>,
@@ -19,7 +19,7 @@ pub(super) struct Context {
     others: Vec<Attribute>,
 }
 
-impl Context {
+impl EventContext {
     /// Nothing yet but `specversion` with its value as JSON.
     pub(super) fn of_version(json: Option<&str>) -> Result<Self, BadInput> {
         let version = match json {
@@ -90,7 +90,7 @@ impl Context {
     }
 
     fn add(&mut self, name: &str, json: &str) {
-        if Kind::of(json) != Kind::Null {
+        if JsonKind::of(json) != JsonKind::Null {
             self.others.push(Attribute {
                 name: name.to_owned(),
                 value: json.to_owned(),
@@ -112,18 +112,18 @@ fn check_extension(name: &str, json: &str) -> Result<(), BadInput> {
             "the name of a CloudEvents attribute consists of lower-case letters and digits alone",
         ));
     }
-    match Kind::of(json) {
-        Kind::Null | Kind::Boolean => Ok(()),
+    match JsonKind::of(json) {
+        JsonKind::Null | JsonKind::Boolean => Ok(()),
         // No receiver that keeps to CloudEvents 1.0 (3.1) could read another number.
-        Kind::Number if json.parse::<i32>().is_ok() => Ok(()),
-        Kind::Number => Err(BadInput::in_field(
+        JsonKind::Number if json.parse::<i32>().is_ok() => Ok(()),
+        JsonKind::Number => Err(BadInput::in_field(
             name,
             format!(
                 "{json} is not an integer of 32 bits, and CloudEvents has no other numbers; send it as a string"
             ),
         )),
-        Kind::String => field::string(name, json).map(drop),
-        kind @ (Kind::Object | Kind::Array | Kind::Nothing) => Err(BadInput::in_field(
+        JsonKind::String => field::string(name, json).map(drop),
+        kind @ (JsonKind::Object | JsonKind::Array | JsonKind::Nothing) => Err(BadInput::in_field(
             name,
             format!(
                 "it is {}; an extension attribute is a string, a number or a boolean",

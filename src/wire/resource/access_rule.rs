@@ -8,7 +8,7 @@ use super::InvalidResource;
 use super::document;
 use super::envelope::close_but_for;
 use super::mirror::documents;
-use super::rules::Context;
+use super::rules::RuleContext;
 use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::limits::CREDENTIAL_BYTES_MAX;
@@ -77,7 +77,7 @@ pub fn parse_access_rule(
     replaced: Option<&AccessRule>,
 ) -> Result<AccessRuleDefinition, InvalidResource> {
     let former = replaced.map(AccessRuleDefinition::from);
-    document::put(body, former.as_ref(), &Context::NONE).map(|read| read.document)
+    document::put(body, former.as_ref(), &RuleContext::NONE).map(|read| read.document)
 }
 
 /// The answer that shows an access rule.

@@ -8,7 +8,7 @@ use super::InvalidResource;
 use super::document;
 use super::envelope::close_but_for;
 use super::mirror::documents;
-use super::rules::{Context, Judged};
+use super::rules::{Judged, RuleContext};
 use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::alert::{
@@ -26,7 +26,7 @@ documents! {
     AlertCondition => AlertConditionDocument;
     AlertRule => AlertRuleDocument;
     EmailChannel => EmailDocument;
-    WebHookChannel => WebHookDocument;
+    WebHookChannel => AlertWebHook;
 }
 
 /// The definition of an alert rule.
@@ -145,7 +145,7 @@ fn start_tls() -> SmtpSecurity {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "WebHookChannel", rename_all = "camelCase")]
 #[schemars(inline)]
-struct WebHookDocument {
+struct AlertWebHook {
     #[serde(default = "json_format")]
     format: AlertFormat,
     /// Null in answers; left out, it stays. PagerDuty needs none.
@@ -191,7 +191,7 @@ fn judge_email(it: &mut Judged<'_>) {
 
 /// Reads the body of a PUT.
 pub fn parse_alert_rule(body: &Value) -> Result<AlertRule, InvalidResource> {
-    document::read(body, &Context::NONE)
+    document::read(body, &RuleContext::NONE)
 }
 
 /// Reads the body of a PUT; the secrets of what it replaces need not be given again.
@@ -200,9 +200,9 @@ pub fn parse_alert_channel(
     replaced: Option<&AlertChannel>,
     require_https: bool,
 ) -> Result<AlertChannel, InvalidResource> {
-    let context = Context {
+    let context = RuleContext {
         require_https,
-        ..Context::NONE
+        ..RuleContext::NONE
     };
     document::put(body, replaced, &context).map(|read| read.document)
 }

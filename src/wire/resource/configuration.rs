@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 
 use super::envelope::Envelope;
 use super::namespace::Namespace;
-use super::namespace_subscription::NamespaceProperties;
+use super::namespace_subscription::NamespaceEventSubscription;
 use super::namespace_topic::NamespaceTopic;
 use super::queue::QueueRequest;
 use super::service_bus::{RuleRequest, ServiceBusSubscriptionRequest, ServiceBusTopicRequest};
-use super::subscription::Properties;
+use super::subscription::SubscriptionProperties;
 use super::topic::Topic;
 use super::{destination, document};
 use crate::model::alert::{AlertChannel, AlertRule};
-use crate::model::audit::{Change, Target, TargetKind};
+use crate::model::audit::{AuditTarget, Change, TargetKind};
 use crate::model::inspector::InspectorDefinition;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::queue::{MessageSubscription, QueueDefinition, ServiceBusTopic};
@@ -82,7 +82,7 @@ const PATHS: [(TargetKind, &str); 14] = [
 ];
 
 /// The segments of the path under which the API has an object; `None` for a name that has too many parts or too few.
-pub fn address(target: &Target) -> Option<Vec<String>> {
+pub fn address(target: &AuditTarget) -> Option<Vec<String>> {
     const NAME: &str = "{}";
     if target.name.split('/').any(str::is_empty) {
         return None;
@@ -135,14 +135,14 @@ const PARENTS: [(TargetKind, TargetKind); 6] = [
 ];
 
 /// Returns the objects that an object can belong to. One of them has to exist first, unless there are none.
-pub fn parents(target: &Target) -> impl Iterator<Item = Target> {
+pub fn parents(target: &AuditTarget) -> impl Iterator<Item = AuditTarget> {
     let outer = target.name.rsplit_once('/');
     let kinds = PARENTS.into_iter().filter(|(of, _)| *of == target.kind);
     kinds.filter_map(move |(_, kind)| Some(kind.named(outer?.0)))
 }
 
 /// Returns all objects that an object may belong to, directly or not, the closest first.
-pub fn above(target: &Target) -> Vec<Target> {
+pub fn above(target: &AuditTarget) -> Vec<AuditTarget> {
     let outer = parents(target).flat_map(|outer| {
         let further = above(&outer);
         std::iter::once(outer).chain(further)
@@ -245,11 +245,11 @@ impl Definition {
 
     pub fn subscription(definition: &SubscriptionDefinition, in_namespace: bool) -> Self {
         let (mut it, place) = if in_namespace {
-            let document = Envelope::<NamespaceProperties>::from(definition);
+            let document = Envelope::<NamespaceEventSubscription>::from(definition);
             let place = "/properties/deliveryConfiguration/push/destination/properties";
             (Self::of(&document), place)
         } else {
-            let document = Envelope::<Properties>::from(definition);
+            let document = Envelope::<SubscriptionProperties>::from(definition);
             (Self::of(&document), "/properties/destination/properties")
         };
         // When a receiver was gone is nobody's decision.

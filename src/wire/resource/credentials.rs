@@ -21,7 +21,7 @@ use crate::model::credentials::{
 use crate::model::destination::EndpointUrl;
 use crate::model::limits::{CREDENTIAL_BYTES_MAX, PEM_BYTES_MAX, SIGNING_SECRETS_MAX};
 use crate::model::signing::{ActiveSecret, Signing, SigningSecret};
-use crate::wire::pem::{self, Part};
+use crate::wire::pem::{self, PemPart};
 
 documents! {
     ActiveSecret => ActiveSecretDocument;
@@ -241,8 +241,8 @@ pub(super) fn judge_client_certificate(it: &mut Judged<'_>) {
     };
     match pem::identity_problem(certificate, key) {
         None => {}
-        Some((Part::Certificate, problem)) => it.fault("certificate", problem),
-        Some((Part::Key, problem)) => it.fault("key", problem),
+        Some((PemPart::Certificate, problem)) => it.fault("certificate", problem),
+        Some((PemPart::Key, problem)) => it.fault("key", problem),
     }
 }
 

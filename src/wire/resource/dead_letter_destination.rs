@@ -158,9 +158,9 @@ pub(super) mod or_built_in_queue {
         deserializer: D,
     ) -> Result<DeadLetterDestination, D::Error> {
         #[derive(Deserialize)]
-        struct Given(#[serde(with = "DeadLetterDocument")] DeadLetterDestination);
+        struct GivenDestination(#[serde(with = "DeadLetterDocument")] DeadLetterDestination);
         let given = Option::deserialize(deserializer)?;
-        Ok(given.map_or_else(built_in_queue, |Given(destination)| destination))
+        Ok(given.map_or_else(built_in_queue, |GivenDestination(destination)| destination))
     }
 }
 

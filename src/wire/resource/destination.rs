@@ -14,7 +14,7 @@ use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::destination::{
-    AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, EntityId, PullQueue,
+    AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, EntityId, PullSettings,
     ServiceBusEntity, WebHook,
 };
 use crate::model::limits::{
@@ -51,7 +51,7 @@ enum DestinationDocument {
     ServiceBusQueue(ServiceBusEntity),
     ServiceBusTopic(ServiceBusEntity),
     #[serde(skip)] // it is written in another place
-    Queue(PullQueue),
+    Queue(PullSettings),
 }
 
 /// A queue or a topic of this appliance.

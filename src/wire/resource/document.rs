@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use super::InvalidResource;
 use super::as_written::{self, AnswerScope};
 use super::envelope::Envelope;
-use super::reader::{self, Before};
-use super::rules::Context;
+use super::reader::{self, StoredDocument};
+use super::rules::RuleContext;
 use super::secret::reveal;
 use crate::model::as_written::AsWritten;
 
 /// Reads the body of a request.
-pub(super) fn read<T>(body: &Value, context: &Context<'_>) -> Result<T, InvalidResource>
+pub(super) fn read<T>(body: &Value, context: &RuleContext<'_>) -> Result<T, InvalidResource>
 where
     T: DeserializeOwned + JsonSchema + 'static,
 {
-    let read = reader::read::<T>(body, Before::Nothing, context);
+    let read = reader::read::<T>(body, StoredDocument::Nothing, context);
     typed(read.map_err(|faults| InvalidResource { faults })?)
 }
 
@@ -28,7 +28,7 @@ pub fn read_body<T>(body: &Value) -> Result<T, InvalidResource>
 where
     T: DeserializeOwned + JsonSchema + 'static,
 {
-    read(body, &Context::NONE)
+    read(body, &RuleContext::NONE)
 }
 
 /// A document that was read, and as it was written.
@@ -62,7 +62,7 @@ impl<P> Authored<Envelope<P>> {
 pub(super) fn put<D>(
     body: &Value,
     replaced: Option<&D>,
-    context: &Context<'_>,
+    context: &RuleContext<'_>,
 ) -> Result<Authored<D>, InvalidResource>
 where
     D: Serialize + DeserializeOwned + JsonSchema + 'static,
@@ -70,7 +70,9 @@ where
     let former = replaced.map(written);
     authored(
         body,
-        former.as_ref().map_or(Before::Nothing, Before::Replaced),
+        former
+            .as_ref()
+            .map_or(StoredDocument::Nothing, StoredDocument::Replaced),
         context,
     )
 }
@@ -80,7 +82,7 @@ where
 pub(super) fn patch<D>(
     current: &Authored<D>,
     body: &Value,
-    context: &Context<'_>,
+    context: &RuleContext<'_>,
     merged: &[&str],
 ) -> Result<Authored<D>, InvalidResource>
 where
@@ -89,13 +91,13 @@ where
     let whole = written(&current.document);
     let schema = reader::schema_of::<D>();
     let current = as_written::answer(whole, &current.own, schema, AnswerScope::Set);
-    authored(body, Before::Updated(&current, merged), context)
+    authored(body, StoredDocument::Updated(&current, merged), context)
 }
 
 fn authored<D>(
     body: &Value,
-    before: Before<'_>,
-    context: &Context<'_>,
+    before: StoredDocument<'_>,
+    context: &RuleContext<'_>,
 ) -> Result<Authored<D>, InvalidResource>
 where
     D: Serialize + DeserializeOwned + JsonSchema + 'static,

@@ -9,9 +9,9 @@ use serde_json::{Number, Value, json};
 use super::InvalidResource;
 use super::document;
 use super::mirror::documents;
-use super::rules::{Context, Judged};
+use super::rules::{Judged, RuleContext};
 use crate::model::filter::{
-    Clause, Conditions, Decimal, Dialect, Filter, Key, Operand, Operator, Takes, Text,
+    Clause, Conditions, Decimal, Dialect, Filter, FilterKey, Operand, Operator, Takes, Text,
 };
 use crate::model::limits::{FILTER_STRING_MAX, FILTER_VALUES_MAX, FILTERS_MAX};
 use crate::wire::bad_input::shortened;
@@ -105,18 +105,18 @@ fn read_types<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<S
 #[schemars(rename = "AdvancedFilter", deny_unknown_fields, extend("x-rule" = "advancedFilter"))]
 struct AdvancedFilter {
     #[schemars(length(max = FILTER_STRING_MAX), example = "data.order.total")]
-    key: Key,
+    key: FilterKey,
     #[serde(rename = "operatorType")]
     #[schemars(extend("x-formerly" = "operator"))] // in 2018 (rule 4.2)
     operator: Operator,
     #[serde(flatten, with = "operand")]
-    #[schemars(with = "Values")]
+    #[schemars(with = "ConditionValues")]
     operand: Operand,
 }
 
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-struct Values {
+struct ConditionValues {
     /// The value, for operators that take one.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<Value>,
@@ -130,7 +130,7 @@ mod operand {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::{Value, json};
 
-    use super::{Operand, Takes, Text, Values, number, read_operand};
+    use super::{ConditionValues, Operand, Takes, Text, number, read_operand};
 
     pub(super) fn serialize<S: Serializer>(
         operand: &Operand,
@@ -145,13 +145,13 @@ mod operand {
             Operand::Ranges(ranges) => (None, Some(ranges.iter().map(range).collect())),
             Operand::Texts(texts) => (None, Some(texts.iter().map(Text::as_str).collect())),
         };
-        Values { value, values }.serialize(serializer)
+        ConditionValues { value, values }.serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Operand, D::Error> {
-        let Values { value, values } = Values::deserialize(deserializer)?;
+        let ConditionValues { value, values } = ConditionValues::deserialize(deserializer)?;
         let first = values.as_ref().map(|values| &values[0]);
         let takes = match (&value, first) {
             (None, None) => Takes::Nothing,
@@ -323,9 +323,9 @@ struct Configured(#[serde(with = "FiltersConfiguration")] Filter);
 /// Reads a filter in the shape of a dialect.
 pub fn parse_filter(dialect: Dialect, filter: &Value) -> Result<Filter, InvalidResource> {
     match dialect {
-        Dialect::Basic => document::read::<Basic>(filter, &Context::NONE).map(|read| read.0),
+        Dialect::Basic => document::read::<Basic>(filter, &RuleContext::NONE).map(|read| read.0),
         Dialect::Namespace => {
-            document::read::<Configured>(filter, &Context::NONE).map(|read| read.0)
+            document::read::<Configured>(filter, &RuleContext::NONE).map(|read| read.0)
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::envelope::close_but_for;
 use super::mirror::documents;
-use super::rules::{Context, Judged, header_value};
+use super::rules::{Judged, RuleContext, header_value};
 use super::values::milliseconds;
 use super::{InvalidResource, document};
 use crate::base::Timestamp;
@@ -83,7 +83,7 @@ pub(super) fn judge(it: &mut Judged<'_>) {
 
 /// Reads the body of a PUT, all of which is optional.
 pub fn parse_inspector(body: &Value) -> Result<InspectorDefinition, InvalidResource> {
-    document::read(body, &Context::NONE)
+    document::read(body, &RuleContext::NONE)
 }
 
 /// The form in which the store keeps a definition.

@@ -42,10 +42,10 @@ use std::fmt;
 pub(crate) mod bodies {
     pub(crate) use super::envelope::ResourceList;
     pub(crate) use super::namespace::{NamespaceRequest, ShownNamespace};
-    pub(crate) use super::namespace_subscription::NamespaceProperties;
+    pub(crate) use super::namespace_subscription::NamespaceEventSubscription;
     pub(crate) use super::namespace_topic::NamespaceTopic;
     pub(crate) use super::queue::{QueueRequest, ShownQueue};
-    pub(crate) use super::replay::{Replay, Target};
+    pub(crate) use super::replay::{Replay, ReplayTargetDocument};
     pub(crate) use super::service_bus::{
         RuleRequest, ServiceBusSubscriptionRequest, ServiceBusTopicRequest, ShownRule,
         ShownServiceBusSubscription, ShownServiceBusTopic,
@@ -54,12 +54,13 @@ pub(crate) mod bodies {
         RegenerateKey, RotatedSigningSecret, ShownKeys, SigningSecrets,
     };
     pub(crate) use super::subscription::{
-        DeliveryAttributes, FullUrl, Properties, ShownNamespaceSubscription, ShownSubscription,
+        DeliveryAttributes, FullUrl, ShownNamespaceSubscription, ShownSubscription,
+        SubscriptionProperties,
     };
     pub(crate) use super::topic::{ShownNamespaceTopic, ShownTopic, TopicRequest};
-    pub(crate) type EventSubscriptionRequest = super::envelope::Envelope<Properties>;
+    pub(crate) type EventSubscriptionRequest = super::envelope::Envelope<SubscriptionProperties>;
     pub(crate) type NamespaceEventSubscriptionRequest =
-        super::envelope::Envelope<NamespaceProperties>;
+        super::envelope::Envelope<NamespaceEventSubscription>;
 }
 
 pub use access_rule::{ShownAccessRule, parse_access_rule, render_access_rule};

@@ -15,7 +15,7 @@ use super::envelope::{
 };
 use super::network::Network;
 use super::reader::schema_of;
-use super::rules::Context;
+use super::rules::RuleContext;
 use crate::model::as_written::AsWritten;
 use crate::model::limits::THROUGHPUT_UNITS_MAX;
 use crate::model::namespace::NamespaceDefinition;
@@ -86,7 +86,7 @@ pub(crate) struct NamespaceProperties {
     #[serde(flatten)]
     network: Network,
     #[serde(flatten)]
-    inert: InertProperties,
+    inert: InertNamespaceProperties,
 }
 
 /// There is no MQTT here: to pass over it would mislead.
@@ -101,7 +101,7 @@ struct Mqtt {
 /// The properties that a namespace has in Azure and that have no effect here.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-struct InertProperties {
+struct InertNamespaceProperties {
     /// Kept and shown without effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     minimum_tls_version_allowed: Option<TlsVersion>,
@@ -188,7 +188,7 @@ impl From<Authored<Namespace>> for NamespaceDefinition {
 
 /// Reads the body of a PUT.
 pub fn parse_namespace(body: &Value) -> Result<NamespaceDefinition, InvalidResource> {
-    document::put::<Namespace>(body, None, &Context::NONE).map(NamespaceDefinition::from)
+    document::put::<Namespace>(body, None, &RuleContext::NONE).map(NamespaceDefinition::from)
 }
 
 /// Applies the body of a PATCH, which does not move a namespace.
@@ -204,7 +204,7 @@ pub fn patch_namespace(
         document: Namespace::from(current),
         own,
     };
-    let patched = document::patch(&current_document, body, &Context::NONE, merged)?;
+    let patched = document::patch(&current_document, body, &RuleContext::NONE, merged)?;
     Ok(NamespaceDefinition {
         location: current.location.clone(),
         ..patched.into()

@@ -13,7 +13,7 @@ use super::queue::UpkeepProperties;
 use super::rules::Judged;
 use super::subscription::{Common, NO_IDENTITY};
 use super::values::{Waits, seconds, waits};
-use crate::model::destination::{DeliveryMode, Destination, PullQueue};
+use crate::model::destination::{DeliveryMode, Destination, PullSettings};
 use crate::model::filter::{Conditions, Dialect, Filter};
 use crate::model::limits::{
     NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RECEIVE_LOCK, RECEIVE_LOCK_SECONDS,
@@ -46,8 +46,8 @@ pub(super) const DELIVERY: &str = "deliveryConfiguration";
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "NamespaceEventSubscription", inline)]
-pub(crate) struct NamespaceProperties {
+#[schemars(inline)]
+pub(crate) struct NamespaceEventSubscription {
     #[schemars(with = "DeliveryProperties", extend("x-expected" =
         "an object with the deliveryMode \"Push\" and the object push, or \"Queue\" and queue"))]
     delivery_configuration: DeliveryConfiguration,
@@ -140,8 +140,8 @@ struct StoredPull {
 
 impl StoredPull {
     /// Returns `None` for a pulled event subscription.
-    fn of(queue: &PullQueue) -> Option<Self> {
-        let plain = PullQueue::of_events(queue.lock_duration);
+    fn of(queue: &PullSettings) -> Option<Self> {
+        let plain = PullSettings::of_events(queue.lock_duration);
         (*queue != plain).then(|| Self {
             receiving: queue.receiving.clone(),
             keeps_unevaluated: queue.keeps_unevaluated,
@@ -149,8 +149,8 @@ impl StoredPull {
         })
     }
 
-    fn queue(self, lock_duration: Duration) -> PullQueue {
-        PullQueue {
+    fn queue(self, lock_duration: Duration) -> PullSettings {
+        PullSettings {
             lock_duration,
             receiving: self.receiving,
             keeps_unevaluated: self.keeps_unevaluated,
@@ -262,7 +262,7 @@ mod wrapped {
     }
 }
 
-impl From<&SubscriptionDefinition> for NamespaceProperties {
+impl From<&SubscriptionDefinition> for NamespaceEventSubscription {
     fn from(definition: &SubscriptionDefinition) -> Self {
         let policy = &definition.retry_policy;
         let policy = Policy {
@@ -297,7 +297,7 @@ impl From<&SubscriptionDefinition> for NamespaceProperties {
     }
 }
 
-impl NamespaceProperties {
+impl NamespaceEventSubscription {
     pub(super) fn definition(self) -> SubscriptionDefinition {
         let (destination, policy) = match self.delivery_configuration {
             DeliveryConfiguration::Push { push } => (push.destination, push.policy),
@@ -309,7 +309,7 @@ impl NamespaceProperties {
                 } = *queue;
                 let pulled = match messages {
                     Some(messages) => messages.queue(lock_duration),
-                    None => PullQueue::of_events(lock_duration),
+                    None => PullSettings::of_events(lock_duration),
                 };
                 (pulled.into(), policy)
             }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::envelope::Envelope;
-use super::rules::Context;
+use super::rules::RuleContext;
 use super::values::days;
 use super::{InvalidResource, document};
 use crate::model::limits::EVENT_RETENTION_DAYS_MAX;
@@ -65,5 +65,5 @@ impl From<NamespaceTopic> for TopicKind {
 
 /// Reads the body of a PUT.
 pub fn parse_namespace_topic(body: &Value) -> Result<TopicKind, InvalidResource> {
-    document::read::<NamespaceTopic>(body, &Context::NONE).map(TopicKind::from)
+    document::read::<NamespaceTopic>(body, &RuleContext::NONE).map(TopicKind::from)
 }

@@ -15,7 +15,7 @@ pub(super) struct Network {
     /// `Disabled` rejects every publisher.
     #[serde(default)]
     #[schemars(extend("x-answered" = true))]
-    public_network_access: Access,
+    public_network_access: PublicNetworkAccess,
     /// Where publishers may be; empty for anywhere.
     #[serde(default)]
     #[schemars(length(max = INBOUND_IP_RULES_MAX), extend("x-noun" = "rules"))]
@@ -23,7 +23,7 @@ pub(super) struct Network {
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-enum Access {
+enum PublicNetworkAccess {
     #[default]
     Enabled,
     Disabled,
@@ -61,9 +61,9 @@ impl From<&NetworkAccess> for Network {
         };
         Self {
             public_network_access: if access.disabled {
-                Access::Disabled
+                PublicNetworkAccess::Disabled
             } else {
-                Access::Enabled
+                PublicNetworkAccess::Enabled
             },
             inbound_ip_rules: access.allowed.iter().map(rule).collect(),
         }
@@ -73,7 +73,7 @@ impl From<&NetworkAccess> for Network {
 impl From<Network> for NetworkAccess {
     fn from(network: Network) -> Self {
         Self {
-            disabled: network.public_network_access == Access::Disabled,
+            disabled: network.public_network_access == PublicNetworkAccess::Disabled,
             allowed: network
                 .inbound_ip_rules
                 .into_iter()

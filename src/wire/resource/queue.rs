@@ -13,10 +13,10 @@ use super::document::{self, Authored};
 use super::envelope::{Answered, Envelope, Resource, SystemData, from_inert, to_inert};
 use super::mirror::documents;
 use super::reader::schema_of;
-use super::rules::{Context, Judged};
+use super::rules::{Judged, RuleContext};
 use super::values::{iso, unless_for_ever};
 use crate::model::as_written::AsWritten;
-use crate::model::destination::{EntityId, PullQueue};
+use crate::model::destination::{EntityId, PullSettings};
 use crate::model::entity_status::EntityStatus;
 use crate::model::limits::{
     DUPLICATE_WINDOW, LOCK_DURATION, QUEUE_DELIVERIES, QUEUE_DELIVERIES_MAX, QUEUE_MEGABYTES,
@@ -65,7 +65,7 @@ pub(super) struct UpkeepProperties {
     /// True if messages can be sent and received. Dead letters can always be received.
     status: EntityStatus,
     #[serde(flatten)]
-    inert: InertProperties,
+    inert: InertQueueProperties,
 }
 
 impl From<&EntityUpkeep> for UpkeepProperties {
@@ -91,7 +91,7 @@ impl From<UpkeepProperties> for EntityUpkeep {
 /// Further properties that queues, topics and subscriptions have in Azure.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct InertProperties {
+pub(super) struct InertQueueProperties {
     /// Kept and shown, for whoever manages it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = USER_METADATA_MAX))]
@@ -300,7 +300,7 @@ impl ReceivingProperties {
         MessageSubscription {
             deliveries_max: self.max_delivery_count,
             time_to_live: self.default_message_time_to_live,
-            pull: PullQueue {
+            pull: PullSettings {
                 lock_duration: self.lock_duration,
                 receiving: self.rules,
                 keeps_unevaluated,
@@ -340,7 +340,7 @@ impl From<Authored<QueueProperties>> for QueueDefinition {
 
 /// Reads the body of a PUT.
 pub fn parse_queue(body: &Value) -> Result<QueueDefinition, InvalidResource> {
-    let read = document::put::<QueueRequest>(body, None, &Context::NONE);
+    let read = document::put::<QueueRequest>(body, None, &RuleContext::NONE);
     read.map(|read| read.properties().into())
 }
 
@@ -397,7 +397,7 @@ mod tests {
             subscription: MessageSubscription {
                 deliveries_max: 10,
                 time_to_live: DURATION_MAX,
-                pull: PullQueue {
+                pull: PullSettings {
                     lock_duration: Duration::from_secs(60),
                     receiving: ReceiveRules::default(),
                     keeps_unevaluated: false,

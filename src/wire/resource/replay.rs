@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::rules::{Context, Judged};
+use super::rules::{Judged, RuleContext};
 use super::{InvalidResource, document};
 use crate::base::Timestamp;
 use crate::model::dead_letter_filter::DeadLetterFilter;
@@ -28,8 +28,8 @@ use crate::wire::query::{DeadLetterParameters, nothing_required};
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[schemars(rename = "ReplayRequest")]
 pub(crate) struct Replay {
-    source: Source,
-    target: Target,
+    source: ReplaySourceDocument,
+    target: ReplayTargetDocument,
     /// Left out, as fast as the receivers take them.
     events_per_second: Option<Rate>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Replay {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "ReplaySource", extend("x-rule" = "replaySource"))]
 #[schemars(transform = nothing_required)]
-struct Source {
+struct ReplaySourceDocument {
     kind: Replayed,
     #[schemars(skip_serializing_if = "DeadLetterParameters::is_empty")]
     filter: DeadLetterParameters,
@@ -51,8 +51,8 @@ struct Source {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "ReplayTarget", extend("x-rule" = "replayTarget"))]
 #[schemars(transform = nothing_required)]
-pub(crate) struct Target {
-    kind: TargetKind,
+pub(crate) struct ReplayTargetDocument {
+    kind: ReplayTargetKind,
     /// With the kind `Topic`; left out, each goes to its own topic.
     topic: Option<String>,
     /// With the kind `Url`.
@@ -64,7 +64,7 @@ pub(crate) struct Target {
 const WEBHOOK_URL: &str = "the URL of a webhook";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-enum TargetKind {
+enum ReplayTargetKind {
     #[default]
     Subscription,
     Topic,
@@ -75,10 +75,10 @@ enum TargetKind {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct Resubmission {
-    target: Target,
+    target: ReplayTargetDocument,
 }
 
-impl Default for Source {
+impl Default for ReplaySourceDocument {
     fn default() -> Self {
         Self {
             kind: Replayed::DeadLetters,
@@ -103,10 +103,10 @@ pub struct ReplayRequest {
 }
 
 impl ReplayContext<'_> {
-    fn rules(self) -> Context<'static> {
-        Context {
+    fn rules(self) -> RuleContext<'static> {
+        RuleContext {
             require_https: self.require_https,
-            ..Context::NONE
+            ..RuleContext::NONE
         }
     }
 }
@@ -170,16 +170,18 @@ impl DeadLetterParameters {
     }
 }
 
-impl Target {
+impl ReplayTargetDocument {
     fn find(self, registry: &Registry) -> Result<ReplayTarget, InvalidResource> {
         match (self.kind, self.topic, self.url) {
-            (TargetKind::Url, _, Some(url)) => Ok(ReplayTarget::Url(url)),
-            (TargetKind::Topic, Some(name), _) => match topic(&name, registry) {
+            (ReplayTargetKind::Url, _, Some(url)) => Ok(ReplayTarget::Url(url)),
+            (ReplayTargetKind::Topic, Some(name), _) => match topic(&name, registry) {
                 Ok(entry) => Ok(ReplayTarget::Topic(Some(entry.topic.id))),
                 Err(problem) => Err(InvalidResource::of("target.topic", problem)),
             },
-            (TargetKind::Topic, None, _) => Ok(ReplayTarget::Topic(None)),
-            (TargetKind::Subscription | TargetKind::Url, ..) => Ok(ReplayTarget::Subscription),
+            (ReplayTargetKind::Topic, None, _) => Ok(ReplayTarget::Topic(None)),
+            (ReplayTargetKind::Subscription | ReplayTargetKind::Url, ..) => {
+                Ok(ReplayTarget::Subscription)
+            }
         }
     }
 }
@@ -253,9 +255,9 @@ pub(super) fn judge_target(it: &mut Judged<'_>) {
 pub struct ShownReplay {
     id: i64,
     state: ReplayState,
-    #[schemars(with = "Source")]
+    #[schemars(with = "ReplaySourceDocument")]
     source: Value,
-    #[schemars(with = "Target")]
+    #[schemars(with = "ReplayTargetDocument")]
     target: Value,
     events_per_second: Option<Rate>,
     created_at: Timestamp,

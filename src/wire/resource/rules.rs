@@ -20,7 +20,7 @@ use super::{alert, credentials, dead_letter_destination, destination, filter, in
 use super::{namespace_subscription, queue, replay, service_bus, topic};
 use crate::base::Timestamp;
 use crate::model::destination::{EndpointUrl, EntityId};
-use crate::model::filter::Key;
+use crate::model::filter::FilterKey;
 use crate::model::limits::{
     DUPLICATE_WINDOW_SECONDS, IDLE_MIN, LOCK_SECONDS, MESSAGE_TIME_TO_LIVE_MIN,
     NAMESPACE_TIME_TO_LIVE_MAX, OWN_WAIT_LONGEST, OWN_WAIT_SHORTEST, SIGNING_GRACE_MAX,
@@ -35,7 +35,7 @@ use crate::wire::{duration, moment, pem};
 
 /// The context that a document is judged by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Context<'a> {
+pub(super) struct RuleContext<'a> {
     pub(super) now: Timestamp,
     /// Is true if webhooks must be called over TLS (a setting, rule A).
     pub(super) require_https: bool,
@@ -45,9 +45,9 @@ pub(super) struct Context<'a> {
     pub(super) retention: Duration,
 }
 
-impl Context<'_> {
+impl RuleContext<'_> {
     /// For documents that depend on nothing else.
-    pub(super) const NONE: Context<'static> = Context {
+    pub(super) const NONE: RuleContext<'static> = RuleContext {
         now: Timestamp::from_ms(0),
         require_https: false,
         input_schema: &InputSchema::EventGridSchema,
@@ -56,7 +56,7 @@ impl Context<'_> {
 }
 
 /// Finds what is wrong with a text.
-pub(super) type Check = fn(&str, &Context<'_>) -> Result<(), String>;
+pub(super) type Check = fn(&str, &RuleContext<'_>) -> Result<(), String>;
 
 const CHECKS: [(&str, Check); 27] = [
     ("accountWord", |text, _| account_word(text)),
@@ -80,7 +80,7 @@ const CHECKS: [(&str, Check); 27] = [
     }),
     ("expiration", |text, context| expiration(text, context.now)),
     ("filterKey", |text, _| {
-        Key::parse(text)
+        FilterKey::parse(text)
             .map(drop)
             .map_err(|error| error.to_string())
     }),
@@ -121,7 +121,7 @@ pub(super) struct Judged<'a> {
     pub(super) object: &'a mut Map<String, Value>,
     pub(super) before: Option<&'a Value>,
     pub(super) is_update: bool,
-    pub(super) context: &'a Context<'a>,
+    pub(super) context: &'a RuleContext<'a>,
     /// The paths of what is at fault already, and therefore missing.
     pub(super) faulty: Vec<String>,
     /// The faults that the rule finds, by the names of the properties.

@@ -7,13 +7,13 @@ thread_local! { static IS_REVEALED: Cell<bool> = const { Cell::new(false) }; }
 /// Runs `write`, in which secrets are written as they are: for the store alone. It does not wait for
 /// anything, so nothing else can come in between.
 pub(super) fn reveal<T>(write: impl FnOnce() -> T) -> T {
-    struct Before(bool);
-    impl Drop for Before {
+    struct StoredSecret(bool);
+    impl Drop for StoredSecret {
         fn drop(&mut self) {
             IS_REVEALED.set(self.0);
         }
     }
-    let _before = Before(IS_REVEALED.replace(true));
+    let _before = StoredSecret(IS_REVEALED.replace(true));
     write()
 }
 

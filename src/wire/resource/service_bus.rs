@@ -18,7 +18,7 @@ use super::document::{self, Authored};
 use super::envelope::{Answered, Envelope, Resource, SystemData};
 use super::queue::{CountDetails, QueueAnswer, ReceivingProperties, UpkeepProperties};
 use super::reader::schema_of;
-use super::rules::{Context, Judged};
+use super::rules::{Judged, RuleContext};
 use super::values::iso;
 use crate::model::as_written::AsWritten;
 use crate::model::name::RuleName;
@@ -121,7 +121,7 @@ impl From<Authored<ServiceBusTopicRequest>> for ServiceBusTopic {
 
 /// Reads the body of a PUT.
 pub fn parse_service_bus_topic(body: &Value) -> Result<ServiceBusTopic, InvalidResource> {
-    let read = document::put::<ServiceBusTopicRequest>(body, None, &Context::NONE);
+    let read = document::put::<ServiceBusTopicRequest>(body, None, &RuleContext::NONE);
     read.map(ServiceBusTopic::from)
 }
 
@@ -217,7 +217,7 @@ impl<P: Into<MessageSubscription>> From<Authored<P>> for MessageSubscription {
 pub fn parse_service_bus_subscription(
     body: &Value,
 ) -> Result<MessageSubscription, InvalidResource> {
-    let read = document::put::<ServiceBusSubscriptionRequest>(body, None, &Context::NONE);
+    let read = document::put::<ServiceBusSubscriptionRequest>(body, None, &RuleContext::NONE);
     read.map(|read| read.properties().into())
 }
 
@@ -636,7 +636,7 @@ fn judge_values(it: &mut Judged<'_>, place: &str) {
 
 /// Reads the body of a PUT.
 pub fn parse_rule(name: RuleName, body: &Value) -> Result<Rule, InvalidResource> {
-    let read = document::read::<RuleRequest>(body, &Context::NONE)?;
+    let read = document::read::<RuleRequest>(body, &RuleContext::NONE)?;
     rule(name, &read)
 }
 

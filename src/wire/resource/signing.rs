@@ -7,7 +7,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::rules::Context;
+use super::rules::RuleContext;
 use super::{InvalidResource, document};
 use crate::model::access::{AccessKeys, KeyName};
 use crate::model::limits::SIGNING_GRACE;
@@ -23,7 +23,7 @@ pub(crate) struct RegenerateKey {
 
 /// Reads the body of `regenerateKey`.
 pub fn parse_key_name(body: &Value) -> Result<KeyName, InvalidResource> {
-    document::read::<RegenerateKey>(body, &Context::NONE).map(|request| request.key_name)
+    document::read::<RegenerateKey>(body, &RuleContext::NONE).map(|request| request.key_name)
 }
 
 /// The answer to `listKeys` and `regenerateKey`.
@@ -69,7 +69,7 @@ fn duration_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration,
 
 /// Reads the body of `rotateSigningSecret`, all of which is optional.
 pub fn parse_rotation(body: &Value) -> Result<Rotation, InvalidResource> {
-    document::read(body, &Context::NONE)
+    document::read(body, &RuleContext::NONE)
 }
 
 /// The answer to `rotateSigningSecret`: the only one that shows the new secret.

@@ -12,22 +12,21 @@ use crate::model::subscription::{Disabled, EventSubscription, SubscriptionStatus
 /// The state in a word and a sentence, the handshake, and what has been seen of the receiver.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "SubscriptionStanding")]
-pub(super) struct Standing {
+pub(super) struct SubscriptionStanding {
     state: &'static str,
     state_reason: Option<String>,
     validated_once: bool,
     validation_expires_at: Option<Timestamp>,
     validation_failure: Option<String>,
     allowed_requests_per_minute: Option<u32>,
-    probation: Option<Probation>,
+    probation: Option<ProbationPause>,
     gone: Option<Gone>,
     dead_letter_storage: Option<StorageOutage>,
 }
 
 /// A pause after failures in a row.
 #[derive(Serialize, JsonSchema)]
-struct Probation {
+struct ProbationPause {
     cause: &'static str,
     since: Timestamp,
     until: Timestamp,
@@ -53,7 +52,7 @@ struct StorageOutage {
 
 const GONE: &str = "the receiver answers 410 (Gone)";
 
-impl Standing {
+impl SubscriptionStanding {
     pub(super) fn of(subscription: &EventSubscription, observed: Observed<'_>) -> Self {
         let Observed {
             health,
@@ -68,7 +67,7 @@ impl Standing {
             validation_expires_at: validation.expires_at,
             validation_failure: validation.failure.clone(),
             allowed_requests_per_minute: validation.allowed_rate,
-            probation: health.probation.map(|probation| Probation {
+            probation: health.probation.map(|probation| ProbationPause {
                 cause: probation.cause.name(),
                 since: probation.since,
                 until: probation.until,

@@ -14,10 +14,10 @@ use super::document::{self, Authored};
 use super::envelope::{Answered, Envelope, Resource, SystemData};
 use super::filter::BasicFilter;
 use super::mirror::documents;
-use super::namespace_subscription::{self, NamespaceProperties};
-use super::rules::{self, Context};
+use super::namespace_subscription::{self, NamespaceEventSubscription};
+use super::rules::{self, RuleContext};
 use super::secret::is_hidden;
-use super::standing::Standing;
+use super::standing::SubscriptionStanding;
 use super::values::{Waits, minutes, waits};
 use super::{destination, reader};
 use crate::base::Timestamp;
@@ -39,11 +39,12 @@ documents! {
 }
 
 /// An event subscription of a custom topic as answers show it.
-pub(crate) type ShownSubscription = Resource<Envelope<Answered<Properties, SubscriptionAnswer>>>;
+pub(crate) type ShownSubscription =
+    Resource<Envelope<Answered<SubscriptionProperties, SubscriptionAnswer>>>;
 
 /// An event subscription of a namespace topic as answers show it.
 pub(crate) type ShownNamespaceSubscription =
-    Resource<Envelope<Answered<NamespaceProperties, SubscriptionAnswer>>>;
+    Resource<Envelope<Answered<NamespaceEventSubscription, SubscriptionAnswer>>>;
 
 /// Which events go where, and how.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
@@ -54,7 +55,7 @@ pub(crate) type ShownNamespaceSubscription =
     "deadLetterWithResourceIdentity":
         "there are no managed identities here; use \"deadLetterDestination\" instead",
 }))]
-pub(crate) struct Properties {
+pub(crate) struct SubscriptionProperties {
     /// Where the events go.
     #[schemars(extend("x-expected" = "where the events are to go"))]
     destination: Destination,
@@ -69,7 +70,7 @@ pub(crate) struct Properties {
     #[schemars(extend("x-answered" = true))]
     retry_policy: RetryPolicy,
     #[serde(flatten)]
-    dead_letter: DeadLetter,
+    dead_letter: DeadLetterProperties,
     #[serde(flatten)]
     common: Common,
 }
@@ -79,7 +80,7 @@ pub(super) const NO_IDENTITY: &str =
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct DeadLetter {
+pub(super) struct DeadLetterProperties {
     /// Left out, dead letters stay in the queue of the event subscription; `Drop` drops them.
     #[serde(
         with = "dead_letter::or_built_in_queue",
@@ -169,7 +170,7 @@ pub(crate) struct SubscriptionAnswer {
     topic: String,
     /// Where the handshake with the webhook stands.
     provisioning_state: ValidationState,
-    everpost: Standing,
+    everpost: SubscriptionStanding,
 }
 
 /// The context that the body of a subscription is judged by.
@@ -199,17 +200,17 @@ impl<'a> SubscriptionContext<'a> {
         }
     }
 
-    fn rules(&self) -> Context<'_> {
-        Context {
+    fn rules(&self) -> RuleContext<'_> {
+        RuleContext {
             now: self.now,
             require_https: self.require_https,
             input_schema: self.input_schema,
-            retention: self.event_retention.unwrap_or(Context::NONE.retention),
+            retention: self.event_retention.unwrap_or(RuleContext::NONE.retention),
         }
     }
 }
 
-impl From<&SubscriptionDefinition> for Properties {
+impl From<&SubscriptionDefinition> for SubscriptionProperties {
     fn from(definition: &SubscriptionDefinition) -> Self {
         Self {
             destination: definition.destination.clone(),
@@ -222,7 +223,7 @@ impl From<&SubscriptionDefinition> for Properties {
     }
 }
 
-impl From<&SubscriptionDefinition> for DeadLetter {
+impl From<&SubscriptionDefinition> for DeadLetterProperties {
     fn from(definition: &SubscriptionDefinition) -> Self {
         Self {
             dead_letter_destination: definition.dead_letter.clone(),
@@ -246,7 +247,7 @@ impl From<&SubscriptionDefinition> for Common {
     }
 }
 
-impl Properties {
+impl SubscriptionProperties {
     fn definition(self, default_schema: DeliverySchema) -> SubscriptionDefinition {
         let Self {
             destination,
@@ -315,11 +316,15 @@ pub fn parse_subscription(
     let default = DeliverySchema::default_for(context.input_schema);
     let rules = context.rules();
     if context.event_retention.is_none() {
-        let replaced = context.replaces.map(Envelope::<Properties>::from);
+        let replaced = context
+            .replaces
+            .map(Envelope::<SubscriptionProperties>::from);
         let read = document::put(body, replaced.as_ref(), &rules)?;
         return Ok(definition(read.properties(), default));
     }
-    let replaced = context.replaces.map(Envelope::<NamespaceProperties>::from);
+    let replaced = context
+        .replaces
+        .map(Envelope::<NamespaceEventSubscription>::from);
     let read = document::put(body, replaced.as_ref(), &rules)?;
     Ok(namespace_definition(read.properties()))
 }
@@ -328,9 +333,9 @@ pub fn parse_subscription(
 /// [`reader`]: nothing is referred to, and what may be `null` is marked by `x-null`.
 pub fn subscription_schema(is_in_namespace: bool) -> &'static Value {
     if is_in_namespace {
-        reader::schema_of::<NamespaceProperties>()
+        reader::schema_of::<NamespaceEventSubscription>()
     } else {
-        reader::schema_of::<Properties>()
+        reader::schema_of::<SubscriptionProperties>()
     }
 }
 
@@ -355,14 +360,14 @@ pub fn patch_subscription(
     let rules = context.rules();
     if context.event_retention.is_none() {
         let current = Authored {
-            document: Properties::from(current),
+            document: SubscriptionProperties::from(current),
             own: as_written::from_text(&current.as_written),
         };
         let patched = document::patch(&current, body, &rules, MERGED)?;
         return Ok(definition(patched, default));
     }
     let current = Authored {
-        document: Envelope::<NamespaceProperties>::from(current),
+        document: Envelope::<NamespaceEventSubscription>::from(current),
         own: json!({ "properties": as_written::from_text(&current.as_written) }),
     };
     let merged = namespace_subscription::MERGED;
@@ -371,7 +376,7 @@ pub fn patch_subscription(
 }
 
 fn definition(
-    read: Authored<Properties>,
+    read: Authored<SubscriptionProperties>,
     default_schema: DeliverySchema,
 ) -> SubscriptionDefinition {
     SubscriptionDefinition {
@@ -380,7 +385,7 @@ fn definition(
     }
 }
 
-fn namespace_definition(read: Authored<NamespaceProperties>) -> SubscriptionDefinition {
+fn namespace_definition(read: Authored<NamespaceEventSubscription>) -> SubscriptionDefinition {
     SubscriptionDefinition {
         as_written: as_written::to_text(&read.own),
         ..read.document.definition()
@@ -392,23 +397,25 @@ pub fn subscription_to_text(definition: &SubscriptionDefinition) -> String {
     let own = &definition.as_written;
     match definition.retry_policy.profile {
         DeliveryProfile::Basic => {
-            document::to_authored_text(&Envelope::<Properties>::from(definition), own)
+            document::to_authored_text(&Envelope::<SubscriptionProperties>::from(definition), own)
         }
-        DeliveryProfile::Namespace => {
-            document::to_authored_text(&Envelope::<NamespaceProperties>::from(definition), own)
-        }
+        DeliveryProfile::Namespace => document::to_authored_text(
+            &Envelope::<NamespaceEventSubscription>::from(definition),
+            own,
+        ),
     }
 }
 
 /// Reads what [`subscription_to_text`] wrote, whatever the rules for new ones have become.
 pub fn subscription_from_text(text: &str) -> Result<SubscriptionDefinition, InvalidResource> {
     if document::has_property(text, namespace_subscription::DELIVERY) {
-        let read: Authored<Envelope<NamespaceProperties>> = document::from_authored_text(text)?;
+        let read: Authored<Envelope<NamespaceEventSubscription>> =
+            document::from_authored_text(text)?;
         return Ok(namespace_definition(
             read.map(|envelope| envelope.properties),
         ));
     }
-    let read: Authored<Envelope<Properties>> = document::from_authored_text(text)?;
+    let read: Authored<Envelope<SubscriptionProperties>> = document::from_authored_text(text)?;
     // The text always names its delivery schema.
     let default = DeliverySchema::EventGridSchema;
     Ok(definition(
@@ -471,13 +478,13 @@ fn shown_subscription(
     let answer = SubscriptionAnswer {
         topic: entry.resource_id.to_string(),
         provisioning_state: subscription.validation.state,
-        everpost: Standing::of(subscription, observed),
+        everpost: SubscriptionStanding::of(subscription, observed),
     };
     let mut definition = subscription.definition.clone();
     definition.retry_policy = entry.retry_policy(subscription);
     let mut shown = match definition.retry_policy.profile {
         DeliveryProfile::Basic => {
-            let set = Properties::from(&definition);
+            let set = SubscriptionProperties::from(&definition);
             json!(resource(
                 entry,
                 subscription,
@@ -486,7 +493,7 @@ fn shown_subscription(
             ))
         }
         DeliveryProfile::Namespace => {
-            let set = NamespaceProperties::from(&definition);
+            let set = NamespaceEventSubscription::from(&definition);
             json!(resource(
                 entry,
                 subscription,

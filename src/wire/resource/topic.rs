@@ -19,7 +19,7 @@ use super::namespace_topic::{NamespaceTopic, NamespaceTopicProperties};
 use super::network::Network;
 use super::queue::render_queue;
 use super::reader::schema_of;
-use super::rules::{Context, Judged};
+use super::rules::{Judged, RuleContext};
 use super::service_bus::{ServiceBusTopicRequest, render_service_bus_topic};
 use crate::model::as_written::AsWritten;
 use crate::model::queue::{QueueCounts, SendRules};
@@ -75,7 +75,7 @@ struct InertTopic {
 pub(crate) struct TopicProperties {
     /// The schema of the events that publishers send; it cannot be changed later.
     #[schemars(extend("default" = "EventGridSchema", "x-kept" = [], "x-answered" = true))]
-    input_schema: Option<Schema>,
+    input_schema: Option<InputSchemaName>,
     /// With `CustomEventSchema` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kept" = []))]
@@ -87,13 +87,13 @@ pub(crate) struct TopicProperties {
     #[serde(flatten)]
     network: Network,
     #[serde(flatten)]
-    inert: InertProperties,
+    inert: InertTopicProperties,
 }
 
 /// The properties that a topic has in Azure and that have no effect here.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct InertProperties {
+struct InertTopicProperties {
     /// Kept and shown without effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     minimum_tls_version_allowed: Option<TlsVersion>,
@@ -126,7 +126,7 @@ enum DataResidency {
 
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "InputSchema")]
-enum Schema {
+enum InputSchemaName {
     #[serde(rename = "EventGridSchema")]
     EventGrid,
     #[serde(rename = "CloudEventSchemaV1_0")]
@@ -155,13 +155,13 @@ enum MappingType {
 #[serde(remote = "InputMapping", rename_all = "camelCase")]
 struct InputMappingDocument {
     #[serde(default, with = "source", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Source>")]
+    #[schemars(with = "Option<SourceProperty>")]
     id: Option<String>,
     #[serde(default, with = "source", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Source>")]
+    #[schemars(with = "Option<SourceProperty>")]
     topic: Option<String>,
     #[serde(default, with = "source", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Source>")]
+    #[schemars(with = "Option<SourceProperty>")]
     event_time: Option<String>,
     event_type: MappedField,
     subject: MappedField,
@@ -174,7 +174,7 @@ struct InputMappingDocument {
 #[schemars(rename = "SourceField", extend("x-rejected" = {
     "defaultValue": "only eventType, subject and dataVersion can have one; leave it out",
 }))]
-struct Source {
+struct SourceProperty {
     #[schemars(length(min = 1), extend("x-expected" = SOURCE_FIELD))]
     source_field: Option<String>,
 }
@@ -184,13 +184,13 @@ const SOURCE_FIELD: &str = "the name of a property of the event";
 mod source {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::Source;
+    use super::SourceProperty;
 
     pub(super) fn serialize<S: Serializer>(
         source_field: &Option<String>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        Source {
+        SourceProperty {
             source_field: source_field.clone(),
         }
         .serialize(serializer)
@@ -199,7 +199,7 @@ mod source {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<String>, D::Error> {
-        let source: Option<Source> = Option::deserialize(deserializer)?;
+        let source: Option<SourceProperty> = Option::deserialize(deserializer)?;
         Ok(source.and_then(|source| source.source_field))
     }
 }
@@ -232,14 +232,14 @@ pub(crate) struct TopicAnswer {
 impl From<&CustomTopic> for Topic {
     fn from(definition: &CustomTopic) -> Self {
         let (schema, mapping) = match &definition.input_schema {
-            InputSchema::EventGridSchema => (Schema::EventGrid, None),
-            InputSchema::CloudEventSchemaV1_0 => (Schema::CloudEvents, None),
+            InputSchema::EventGridSchema => (InputSchemaName::EventGrid, None),
+            InputSchema::CloudEventSchemaV1_0 => (InputSchemaName::CloudEvents, None),
             InputSchema::CustomEventSchema(mapping) => {
                 let mapping = InputSchemaMapping {
                     input_schema_mapping_type: MappingType::Json,
                     properties: (**mapping).clone(),
                 };
-                (Schema::Custom, Some(mapping))
+                (InputSchemaName::Custom, Some(mapping))
             }
         };
         Self {
@@ -271,10 +271,10 @@ impl From<Topic> for CustomTopic {
             location,
             tags,
             input_schema: match (properties.input_schema, properties.input_schema_mapping) {
-                (Some(Schema::Custom), Some(mapping)) => {
+                (Some(InputSchemaName::Custom), Some(mapping)) => {
                     InputSchema::CustomEventSchema(Box::new(mapping.properties))
                 }
-                (Some(Schema::CloudEvents), _) => InputSchema::CloudEventSchemaV1_0,
+                (Some(InputSchemaName::CloudEvents), _) => InputSchema::CloudEventSchemaV1_0,
                 (_, _) => InputSchema::EventGridSchema,
             },
             disable_local_auth: properties.disable_local_auth,
@@ -331,7 +331,7 @@ pub(super) fn judge_mapped_field(it: &mut Judged<'_>) {
 
 /// Reads the body of a PUT of a custom topic.
 pub fn parse_topic(body: &Value) -> Result<TopicKind, InvalidResource> {
-    let read = document::put::<Topic>(body, None, &Context::NONE)?;
+    let read = document::put::<Topic>(body, None, &RuleContext::NONE)?;
     Ok(TopicKind::Custom(read.into()))
 }
 
@@ -351,7 +351,7 @@ pub fn patch_topic(current: &TopicKind, body: &Value) -> Result<TopicKind, Inval
                 document: NamespaceTopic::from(event_retention),
                 own: Value::Null,
             };
-            let patched = document::patch(&before, body, &Context::NONE, merged);
+            let patched = document::patch(&before, body, &RuleContext::NONE, merged);
             patched.map(|patched| patched.document.into())
         }
         TopicKind::Queue(_) | TopicKind::ServiceBus(_) => {
@@ -370,7 +370,7 @@ fn patch_custom(
         document: Topic::from(current),
         own: as_written::from_text(&current.as_written),
     };
-    let document = document::patch(&current_document, body, &Context::NONE, merged)?;
+    let document = document::patch(&current_document, body, &RuleContext::NONE, merged)?;
     let patched = CustomTopic {
         location: current.location.clone(),
         ..CustomTopic::from(document)

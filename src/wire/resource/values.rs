@@ -16,7 +16,7 @@ use crate::model::delivery::{DeliveryState, Outcome};
 use crate::model::destination::{DeliveryMode, EndpointUrl, EntityId};
 use crate::model::entity_status::EntityStatus;
 use crate::model::event_filter::DeliveryStage;
-use crate::model::filter::{Key, Operator, Text};
+use crate::model::filter::{FilterKey, Operator, Text};
 use crate::model::limits::OWN_WAITS_MAX;
 use crate::model::name::TopicName;
 use crate::model::pace::Rate;
@@ -62,7 +62,7 @@ schemas! {
         let words = KeyName::ALL.map(KeyName::name);
         json_schema!({ "type": "string", "enum": words })
     };
-    Key => json_schema!({ "type": "string", "x-check": "filterKey" });
+    FilterKey => json_schema!({ "type": "string", "x-check": "filterKey" });
     ResponseScript => json_schema!({ "type": "string", "x-check": "script" });
     SigningSecret => json_schema!({ "type": "string", "x-check": "signingSecret" });
     Text => json_schema!({ "type": "string" });
@@ -124,7 +124,7 @@ macro_rules! texts {
 texts! {
     EndpointUrl: EndpointUrl::parse, write_url;
     EntityId: EntityId::parse, EntityId::as_str;
-    Key: Key::parse, Key::as_str;
+    FilterKey: FilterKey::parse, FilterKey::as_str;
     ResponseScript: str::parse::<ResponseScript>, ToString::to_string;
     Secret: read_secret, write_secret;
     SigningSecret: SigningSecret::parse, write_signing_secret;

@@ -13,7 +13,7 @@ const HEAD: &str = "head";
 
 /// A path below an entity of Service Bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct EntityPath {
     pub entity: EntityAddress,
     /// The segments of the path behind the entity.
     below: Vec<String>,
@@ -30,7 +30,7 @@ pub struct NoQueue;
 
 /// An operation on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum QueueOperation {
     /// Lock the first one and show it.
     PeekLock,
     /// Show the first one and remove it.
@@ -87,7 +87,7 @@ pub struct Claim {
     pub token: String,
 }
 
-impl Address {
+impl EntityPath {
     /// The address in `path`; `None` for a path that has nothing to do with messages.
     pub fn parse(path: &str) -> Option<Result<Self, NoQueue>> {
         let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
@@ -132,27 +132,27 @@ impl Address {
     }
 
     /// Returns the operation that `method` asks for at this address; `None` if there is none.
-    pub fn operation(&self, method: &Method) -> Option<Operation> {
+    pub fn operation(&self, method: &Method) -> Option<QueueOperation> {
         let below: Vec<&str> = self.below.iter().map(String::as_str).collect();
         let (messages, rest) = below.split_first()?;
         if !messages.eq_ignore_ascii_case(MESSAGES) {
             return None;
         }
         match (method.as_str(), rest) {
-            ("POST", [head]) if head.eq_ignore_ascii_case(HEAD) => Some(Operation::PeekLock),
+            ("POST", [head]) if head.eq_ignore_ascii_case(HEAD) => Some(QueueOperation::PeekLock),
             ("DELETE", [head]) if head.eq_ignore_ascii_case(HEAD) => {
-                Some(Operation::ReceiveAndDelete)
+                Some(QueueOperation::ReceiveAndDelete)
             }
-            ("POST", [] | [""]) => Some(Operation::Send),
+            ("POST", [] | [""]) => Some(QueueOperation::Send),
             (method, [number_or_id, token]) => {
                 let claim = Claim {
                     number_or_id: (*number_or_id).to_owned(),
                     token: (*token).to_owned(),
                 };
                 match method {
-                    "PUT" => Some(Operation::Unlock(claim)),
-                    "DELETE" => Some(Operation::Complete(claim)),
-                    "POST" => Some(Operation::RenewLock(claim)),
+                    "PUT" => Some(QueueOperation::Unlock(claim)),
+                    "DELETE" => Some(QueueOperation::Complete(claim)),
+                    "POST" => Some(QueueOperation::RenewLock(claim)),
                     _ => None,
                 }
             }
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     fn parsed(path: &str) -> (String, String) {
-        let address = Address::parse(path).expect(path).expect(path);
+        let address = EntityPath::parse(path).expect(path).expect(path);
         assert!(address.is_dead_letters(), "{path}");
         let entity = address.entity;
         (
@@ -209,7 +209,7 @@ mod tests {
                 "/jobs/$DeadLetterQueue",
             ),
         ] {
-            let address = Address::parse(path).expect(path).expect(path);
+            let address = EntityPath::parse(path).expect(path).expect(path);
             assert_eq!(format!("/{}", address.entity), expected, "{path}");
         }
         for path in [
@@ -226,7 +226,7 @@ mod tests {
             "/serviceBusTopics/messages/subscriptions/billing",
             "/a/messages/7/t/u",
         ] {
-            assert_eq!(Address::parse(path), None, "{path}");
+            assert_eq!(EntityPath::parse(path), None, "{path}");
         }
     }
 
@@ -248,14 +248,14 @@ mod tests {
             "/",
             "/a/$dead",
         ] {
-            assert_eq!(Address::parse(path), None, "{path}");
+            assert_eq!(EntityPath::parse(path), None, "{path}");
         }
         for path in [
             "/$DeadLetterQueue",
             "/topics/orders/$DeadLetterQueue/messages/head",
             "/subscriptions/billing/$DeadLetterQueue",
         ] {
-            assert_eq!(Address::parse(path), Some(Err(NoQueue)), "{path}");
+            assert_eq!(EntityPath::parse(path), Some(Err(NoQueue)), "{path}");
         }
     }
 
@@ -266,28 +266,32 @@ mod tests {
             token: "t".to_owned(),
         };
         for (method, below, expected) in [
-            (Method::POST, "messages/head", Some(Operation::PeekLock)),
+            (
+                Method::POST,
+                "messages/head",
+                Some(QueueOperation::PeekLock),
+            ),
             (
                 Method::DELETE,
                 "MESSAGES/HEAD",
-                Some(Operation::ReceiveAndDelete),
+                Some(QueueOperation::ReceiveAndDelete),
             ),
-            (Method::POST, "messages", Some(Operation::Send)),
-            (Method::POST, "messages/", Some(Operation::Send)),
+            (Method::POST, "messages", Some(QueueOperation::Send)),
+            (Method::POST, "messages/", Some(QueueOperation::Send)),
             (
                 Method::PUT,
                 "messages/42/t",
-                Some(Operation::Unlock(claim())),
+                Some(QueueOperation::Unlock(claim())),
             ),
             (
                 Method::DELETE,
                 "messages/42/t",
-                Some(Operation::Complete(claim())),
+                Some(QueueOperation::Complete(claim())),
             ),
             (
                 Method::POST,
                 "messages/42/t",
-                Some(Operation::RenewLock(claim())),
+                Some(QueueOperation::RenewLock(claim())),
             ),
             (Method::GET, "messages/head", None),
             (Method::GET, "messages/42/t", None),
@@ -296,7 +300,7 @@ mod tests {
             (Method::POST, "$management", None),
         ] {
             let path = format!("/orders/Subscriptions/billing/$DeadLetterQueue/{below}");
-            let address = Address::parse(&path).expect("a queue").expect("a queue");
+            let address = EntityPath::parse(&path).expect("a queue").expect("a queue");
             assert_eq!(address.operation(&method), expected, "{method} {below}");
         }
     }
@@ -314,15 +318,15 @@ mod tests {
             for below in ["", "/head", "/{numberOrId}/{lockToken}", "/head/x"] {
                 for method in &methods {
                     let path = format!("{place}/messages{below}");
-                    let address = Address::parse(&path).expect("a queue").expect("a queue");
+                    let address = EntityPath::parse(&path).expect("a queue").expect("a queue");
                     let asked = address.operation(method);
                     let can_be_asked = asked.is_some_and(|asked| match asked {
-                        Operation::Send => place == "/{queue}",
-                        Operation::PeekLock
-                        | Operation::ReceiveAndDelete
-                        | Operation::Unlock(_)
-                        | Operation::Complete(_)
-                        | Operation::RenewLock(_) => below != "/head/x",
+                        QueueOperation::Send => place == "/{queue}",
+                        QueueOperation::PeekLock
+                        | QueueOperation::ReceiveAndDelete
+                        | QueueOperation::Unlock(_)
+                        | QueueOperation::Complete(_)
+                        | QueueOperation::RenewLock(_) => below != "/head/x",
                     });
                     let is_told = served().any(|told| told == (method.clone(), path.clone()));
                     assert_eq!(is_told, can_be_asked, "{method} {path}");
@@ -335,20 +339,22 @@ mod tests {
     #[test]
     fn paths_that_are_written_are_read_back() {
         let queue = queue_path("shop/orders", "billing");
-        let queue = Address::parse(&queue).expect("a queue").expect("a queue");
+        let queue = EntityPath::parse(&queue)
+            .expect("a queue")
+            .expect("a queue");
         let path = queue.lock_path(42, "t");
         assert_eq!(
             path,
             "/shop/orders/Subscriptions/billing/$DeadLetterQueue/messages/42/t"
         );
-        let address = Address::parse(&path).expect("a queue").expect("a queue");
+        let address = EntityPath::parse(&path).expect("a queue").expect("a queue");
         let claim = Claim {
             number_or_id: "42".to_owned(),
             token: "t".to_owned(),
         };
         assert_eq!(
             address.operation(&Method::PUT),
-            Some(Operation::Unlock(claim))
+            Some(QueueOperation::Unlock(claim))
         );
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 
-use super::description::{self, Kind, Subject};
+use super::description::{self, DescribedKind, Subject};
 use super::entity::EntityAddress;
 use super::xml::{Element, NoXml};
 use crate::base::Timestamp;
@@ -16,7 +16,7 @@ const ATOM: &str = "http://www.w3.org/2005/Atom";
 
 /// A place that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum AtomPath {
     Namespace,
     Queues,
     Topics,
@@ -28,7 +28,7 @@ pub enum Place {
     Rule(String, String, String),
 }
 
-impl Place {
+impl AtomPath {
     /// The place at `path`; `None` where there is none. Words that are not names come in any letter case.
     pub fn parse(path: &str) -> Option<Self> {
         let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
@@ -189,7 +189,7 @@ pub enum NoDescription {
 }
 
 /// Reads the body of a PUT.
-pub fn read(body: &str) -> Result<(Kind, Element), NoDescription> {
+pub fn read(body: &str) -> Result<(DescribedKind, Element), NoDescription> {
     let mut entry = Element::parse(body)?;
     let content = entry
         .children
@@ -198,14 +198,14 @@ pub fn read(body: &str) -> Result<(Kind, Element), NoDescription> {
     let description = content
         .and_then(|content| content.children.pop())
         .ok_or(NoDescription::NoEntry)?;
-    let kind = Kind::of(&description).ok_or(NoDescription::NoEntry)?;
+    let kind = DescribedKind::of(&description).ok_or(NoDescription::NoEntry)?;
     Ok((kind, description))
 }
 
 /// The request that is answered. Clients take names out of ids, so these have the letters of the path that was asked
 /// for.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct AtomSource<'a> {
     /// The URL of the appliance.
     pub url: &'a str,
     /// Its host.
@@ -216,14 +216,14 @@ pub struct Source<'a> {
     pub now: Timestamp,
 }
 
-impl Source<'_> {
+impl AtomSource<'_> {
     /// Returns the entry of what was asked for.
     pub fn entry(&self, subject: &Subject<'_>) -> Element {
         self.of(self.asked_id(), subject)
     }
 
     /// Returns the entry of what is in the list that was asked for.
-    pub fn entry_of_list(&self, list: &Place, subject: &Subject<'_>) -> Element {
+    pub fn entry_of_list(&self, list: &AtomPath, subject: &Subject<'_>) -> Element {
         let (url, name) = (self.url, subject.name());
         let id = match list.topic_or_queue() {
             None => format!("{url}/{name}"),
@@ -276,7 +276,7 @@ impl Source<'_> {
     /// Returns a page of a list. `asked` is its query, and `next` that of the next page if there is one.
     pub fn feed(
         &self,
-        place: &Place,
+        place: &AtomPath,
         entries: Vec<Element>,
         (asked, next): (&str, Option<&str>),
     ) -> Element {
@@ -324,8 +324,8 @@ mod tests {
 
     #[test]
     fn what_is_served_is_found_at_its_path() {
-        for (method, place) in Place::served() {
-            let found = Place::parse(&format!("/{}", place.path()));
+        for (method, place) in AtomPath::served() {
+            let found = AtomPath::parse(&format!("/{}", place.path()));
             assert_eq!(found, Some(place), "{method}");
         }
     }

@@ -11,7 +11,7 @@ use crate::model::name::RuleName;
 use crate::model::rule::{Changes, MessageView, PropertyValue, Steps, SystemProperty};
 use crate::model::topic::DeliverySchema;
 use crate::model::trace::TraceContext;
-use crate::wire::amqp::message::{Message, Parts, Properties, annotation, map};
+use crate::wire::amqp::message::{Message, MessageParts, MessageProperties, annotation, map};
 use crate::wire::amqp::outcome::named_values;
 use crate::wire::amqp::value::{Map, get};
 use crate::wire::amqp::{DecodeError, Value};
@@ -24,7 +24,7 @@ const RULE_NAME: &str = "RuleName";
 /// A message that is sent to a topic.
 pub struct SentMessage {
     message: Message,
-    parts: Parts,
+    parts: MessageParts,
     bytes: usize,
     sent_at: Timestamp,
     /// See [`places_of`]; made for the first property that is asked for.
@@ -57,13 +57,13 @@ impl SentMessage {
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_ref().map(Value::from)));
         let set = own.chain([(RULE_NAME, Some(rule.as_str().into()))]);
-        let Parts {
+        let MessageParts {
             header,
             annotations,
             properties,
             application_properties,
         } = &self.parts;
-        let mut parts = Parts {
+        let mut parts = MessageParts {
             header: header.clone(),
             annotations: annotations.clone(),
             properties: properties.clone(),
@@ -107,11 +107,11 @@ fn wrapped(event: &Event, topic_resource_id: &str, now: Timestamp) -> Message {
     };
     let schema = DeliverySchema::CloudEventSchemaV1_0;
     let payload = wire::encode_message(schema, topic_resource_id, &stored);
-    let properties = Properties {
+    let properties = MessageProperties {
         message_id: Some(event.id.as_str().into()),
         subject: event.subject.clone(),
         content_type: Some(payload.content_type.to_owned()),
-        ..Properties::default()
+        ..MessageProperties::default()
     };
     let trace = trace_properties(event.trace_context());
     Message::of_data(&properties, trace, payload.body)
@@ -125,10 +125,10 @@ pub fn delivered(
     trace: Option<TraceContext>,
     given: impl Iterator<Item = (String, String)>,
 ) -> Result<Event, DecodeError> {
-    let properties = Properties {
+    let properties = MessageProperties {
         message_id: Some(id.into()),
         content_type: Some(payload.content_type.to_owned()),
-        ..Properties::default()
+        ..MessageProperties::default()
     };
     let message = Message::of_data(&properties, trace_properties(trace), payload.body);
     let mut parts = message.parts()?;
@@ -157,7 +157,7 @@ fn is_text(property: &SystemProperty) -> bool {
 
 impl MessageView for SentMessage {
     fn system(&self, property: SystemProperty) -> Option<PropertyValue> {
-        let Parts {
+        let MessageParts {
             header,
             annotations,
             properties,
@@ -257,7 +257,7 @@ fn with_changes<N: AsRef<str>>(
 }
 
 /// Sets a property of the message. A value of a type that the property cannot have becomes a text, or nothing.
-fn set_system(parts: &mut Parts, property: SystemProperty, value: Option<&PropertyValue>) {
+fn set_system(parts: &mut MessageParts, property: SystemProperty, value: Option<&PropertyValue>) {
     let text = || match value?
         .clone()
         .in_type_of(&PropertyValue::Text(String::new()))
@@ -335,12 +335,12 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
     fn sent() -> SentMessage {
-        let properties = Properties {
+        let properties = MessageProperties {
             message_id: Some("m".into()),
             subject: Some("paid".to_owned()),
             correlation_id: Some(Value::Ulong(7)),
             group_id: Some("s".to_owned()),
-            ..Properties::default()
+            ..MessageProperties::default()
         };
         let user = vec![
             ("Total".into(), Value::Int(12)),
@@ -353,7 +353,7 @@ mod tests {
             ),
         ];
         let message = Message::of(&properties, user, "body".into());
-        let parts = Parts {
+        let parts = MessageParts {
             header: Header {
                 ttl: Some(Duration::from_secs(60)),
                 ..Header::default()
@@ -469,7 +469,7 @@ mod tests {
     /// A message with so many properties.
     fn with_many(properties: i32) -> Event {
         let own = (0..properties).map(|n| (format!("p{n}").as_str().into(), Value::Int(n)));
-        let message = Message::of(&Properties::default(), own.collect(), "body".into());
+        let message = Message::of(&MessageProperties::default(), own.collect(), "body".into());
         to_event(message, || "m".to_owned()).expect("an event")
     }
 

@@ -37,14 +37,14 @@ const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// The kind of an entity that is described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DescribedKind {
     Queue,
     Topic,
     Subscription,
     Rule,
 }
 
-impl Kind {
+impl DescribedKind {
     const ALL: [Self; 4] = [Self::Queue, Self::Topic, Self::Subscription, Self::Rule];
 
     /// The name of its description.
@@ -112,15 +112,17 @@ impl Kind {
 }
 
 /// The body of a PUT of the management API that means the same as a description.
-pub fn read(kind: Kind, description: &Element) -> Value {
+pub fn read(kind: DescribedKind, description: &Element) -> Value {
     let properties = match kind {
-        Kind::Rule => rule(description),
-        Kind::Queue | Kind::Topic | Kind::Subscription => properties(kind, description),
+        DescribedKind::Rule => rule(description),
+        DescribedKind::Queue | DescribedKind::Topic | DescribedKind::Subscription => {
+            properties(kind, description)
+        }
     };
     json!({ "properties": properties })
 }
 
-fn properties(kind: Kind, description: &Element) -> Map<String, Value> {
+fn properties(kind: DescribedKind, description: &Element) -> Map<String, Value> {
     let schema = kind.schema();
     let given = description.children.iter().filter(|each| !is_nil(each));
     let known = given.filter_map(|each| {
@@ -196,7 +198,10 @@ fn rule(description: &Element) -> Map<String, Value> {
 pub fn first_rule(description: &Element) -> Option<(String, Value)> {
     let rule = description.child("DefaultRuleDescription")?;
     let rule_name = rule.child("Name").map(|name| name.text.clone());
-    Some((rule_name.unwrap_or_default(), read(Kind::Rule, rule)))
+    Some((
+        rule_name.unwrap_or_default(),
+        read(DescribedKind::Rule, rule),
+    ))
 }
 
 /// The access rules that a queue or topic is to have: the name of each, and the body of its PUT. `None` if the
@@ -336,7 +341,7 @@ fn typed(value: &Element) -> Value {
 /// Something to describe.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
-    pub kind: Kind,
+    pub kind: DescribedKind,
     /// The document that the management API shows of it.
     pub shown: &'a Value,
     /// The access rules of a queue or topic.
@@ -372,9 +377,9 @@ impl Subject<'_> {
         let created = text("CreatedAt", created_at.to_azure());
         let updated = text("UpdatedAt", last_update.to_azure());
         let unused = match self.kind {
-            Kind::Rule => return vec![created],
-            Kind::Subscription => last_update.to_azure(),
-            Kind::Queue | Kind::Topic => NEVER.to_owned(),
+            DescribedKind::Rule => return vec![created],
+            DescribedKind::Subscription => last_update.to_azure(),
+            DescribedKind::Queue | DescribedKind::Topic => NEVER.to_owned(),
         };
         vec![
             created,
@@ -396,16 +401,16 @@ pub fn write(subject: &Subject<'_>, version: Option<AtomVersion>, host: &str) ->
     let empty = root(kind.root());
     let properties = &shown["properties"];
     let own = match kind {
-        Kind::Rule => {
+        DescribedKind::Rule => {
             let rule = described_rule(properties);
             empty
                 .with_children(rule)
                 .with_children([Element::of_text("Name", subject.name())])
         }
-        Kind::Queue | Kind::Topic => empty
+        DescribedKind::Queue | DescribedKind::Topic => empty
             .with_children([described_access_rules(rules)])
             .with_children(described(*kind, properties, host)),
-        Kind::Subscription => empty.with_children(described(*kind, properties, host)),
+        DescribedKind::Subscription => empty.with_children(described(*kind, properties, host)),
     };
     let told = own.with_children(subject.told_times());
     let missing: Vec<_> = kind
@@ -428,7 +433,7 @@ pub(super) fn root(name: &str) -> Element {
         .with_attribute("xmlns:i", INSTANCE)
 }
 
-fn described(kind: Kind, properties: &Value, host: &str) -> Vec<Element> {
+fn described(kind: DescribedKind, properties: &Value, host: &str) -> Vec<Element> {
     let names_entity = |name: &str| kind.schema()[name]["x-check"] == "entityId";
     let given = properties.as_object().into_iter().flatten();
     let each = given.map(|(name, value)| match (name.as_str(), value) {
@@ -568,7 +573,7 @@ mod tests {
         Timestamp::from_ms(seconds * 1_000)
     }
 
-    fn subject(kind: Kind, shown: &Value) -> Subject<'_> {
+    fn subject(kind: DescribedKind, shown: &Value) -> Subject<'_> {
         Subject {
             kind,
             shown,
@@ -581,7 +586,7 @@ mod tests {
         }
     }
 
-    fn written(kind: Kind, shown: &Value) -> Element {
+    fn written(kind: DescribedKind, shown: &Value) -> Element {
         write(
             &subject(kind, shown),
             Some(AtomVersion::WITH_MESSAGE_SIZES),
@@ -605,16 +610,31 @@ mod tests {
         };
         let some = |seconds| Some(at(seconds).to_azure());
         for (kind, updated_at, used_at, expected) in [
-            (Kind::Rule, at(2), None, (some(1), None, None)),
+            (DescribedKind::Rule, at(2), None, (some(1), None, None)),
             (
-                Kind::Queue,
+                DescribedKind::Queue,
                 at(2),
                 None,
                 (some(1), some(2), Some(NEVER.to_owned())),
             ),
-            (Kind::Topic, at(2), Some(at(3)), (some(1), some(2), some(3))),
-            (Kind::Queue, at(0), Some(at(0)), (some(1), some(1), some(1))),
-            (Kind::Subscription, at(2), None, (some(1), some(2), some(2))),
+            (
+                DescribedKind::Topic,
+                at(2),
+                Some(at(3)),
+                (some(1), some(2), some(3)),
+            ),
+            (
+                DescribedKind::Queue,
+                at(0),
+                Some(at(0)),
+                (some(1), some(1), some(1)),
+            ),
+            (
+                DescribedKind::Subscription,
+                at(2),
+                None,
+                (some(1), some(2), some(2)),
+            ),
         ] {
             assert_eq!(told(kind, updated_at, used_at), expected, "{kind:?}");
         }
@@ -624,7 +644,7 @@ mod tests {
     fn older_versions_know_no_size_of_messages() {
         let shown = json!({ "properties": { "maxMessageSizeInKilobytes": 256 } });
         let has_size = |version| {
-            let written = write(&subject(Kind::Queue, &shown), version, "h");
+            let written = write(&subject(DescribedKind::Queue, &shown), version, "h");
             written.child(MESSAGE_SIZE).is_some()
         };
         assert!(has_size(AtomVersion::parse("2021-05")));
@@ -641,18 +661,18 @@ mod tests {
              <UserMetadata/><ForwardTo i:nil=\"true\"/><Odd>1</Odd><AuthorizationRules/>\
              <ForwardDeadLetteredMessagesTo>sb://h/graves</ForwardDeadLetteredMessagesTo></QueueDescription>",
         );
-        assert_eq!(Kind::of(&description), Some(Kind::Queue));
+        assert_eq!(DescribedKind::of(&description), Some(DescribedKind::Queue));
         let expected = json!({ "properties": {
             "lockDuration": "PT30S", "maxDeliveryCount": 3, "requiresSession": true,
             "defaultMessageTimeToLive": duration::format(DURATION_MAX),
             "forwardDeadLetteredMessagesTo": "sb://h/graves",
         } });
-        let document = read(Kind::Queue, &description);
+        let document = read(DescribedKind::Queue, &description);
         assert_eq!(document, expected);
         let queue = parse_queue(&document).expect("a queue");
         let shown = queue_document(&queue);
-        let written = written(Kind::Queue, &shown);
-        let again = parse_queue(&read(Kind::Queue, &element(&written.to_string())));
+        let written = written(DescribedKind::Queue, &shown);
+        let again = parse_queue(&read(DescribedKind::Queue, &element(&written.to_string())));
         let mut again = again.expect("a queue");
         // What clients were told although nobody had said it, they say from then on.
         assert_eq!(
@@ -682,8 +702,8 @@ mod tests {
                 "correlationFilter": { "label": "paid", "properties": values } }),
             json!({ "filterType": "FalseFilter" }),
         ] {
-            let written = written(Kind::Rule, &json!({ "properties": properties }));
-            let again = read(Kind::Rule, &element(&written.to_string()));
+            let written = written(DescribedKind::Rule, &json!({ "properties": properties }));
+            let again = read(DescribedKind::Rule, &element(&written.to_string()));
             assert_eq!(again["properties"], properties);
         }
         for (kind, text) in [("int", "x"), ("boolean", "2"), ("anyURI", "u")] {

@@ -6,10 +6,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::{Map, Value as Json};
 
-use super::message::{BROKER_PROPERTIES, Message, NOT_PROPERTIES, ascii};
+use super::message::{BROKER_PROPERTIES, HeaderProperties, NOT_PROPERTIES, ascii};
 use crate::base::Timestamp;
 use crate::model::limits::BATCH_MESSAGES_MAX;
-use crate::wire::amqp::message::{Message as Encoded, Parts, Properties, annotation};
+use crate::wire::amqp::message::{Message as Encoded, MessageParts, MessageProperties, annotation};
 use crate::wire::amqp::value::{Map as Pairs, get};
 use crate::wire::amqp::{DecodeError, Value};
 use crate::wire::json::at_most;
@@ -134,8 +134,8 @@ fn batch(body: &[u8]) -> Result<Vec<Encoded>, BadMessage> {
     all.into_iter().map(message).collect()
 }
 
-fn of(parts: &Parts, body: Vec<u8>) -> Result<Encoded, DecodeError> {
-    let message = Encoded::of_data(&Properties::default(), Pairs::new(), body);
+fn of(parts: &MessageParts, body: Vec<u8>) -> Result<Encoded, DecodeError> {
+    let message = Encoded::of_data(&MessageProperties::default(), Pairs::new(), body);
     message.with_parts(parts).as_sent()
 }
 
@@ -143,15 +143,15 @@ fn parts(
     broker: &Map<String, Json>,
     own: Pairs,
     content_type: Option<&str>,
-) -> Result<Parts, BadMessage> {
+) -> Result<MessageParts, BadMessage> {
     let text = |name: &'static str| match broker.get(name) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
         Some(Json::Number(number)) => Ok(Some(number.to_string())),
         Some(_) => Err(BadMessage::Property(name, "a text")),
     };
-    let mut parts = Parts {
-        properties: Properties {
+    let mut parts = MessageParts {
+        properties: MessageProperties {
             message_id: text("MessageId")?.map(Value::String),
             correlation_id: text("CorrelationId")?.map(Value::String),
             subject: text("Label")?,
@@ -160,10 +160,10 @@ fn parts(
             group_id: text("SessionId")?,
             reply_to_group_id: text("ReplyToSessionId")?,
             content_type: text("ContentType")?.or(content_type.map(str::to_owned)),
-            ..Properties::default()
+            ..MessageProperties::default()
         },
         application_properties: own,
-        ..Parts::default()
+        ..MessageParts::default()
     };
     if let Some(given) = text("TimeToLive")? {
         let life = time_to_live(&given).filter(|life| !life.is_zero());
@@ -192,7 +192,7 @@ const PARTITION_KEYS: [(&str, &str); 2] = [
     ("ViaPartitionKey", annotation::VIA_PARTITION_KEY),
 ];
 
-fn annotate(parts: &mut Parts, name: &str, value: Value) {
+fn annotate(parts: &mut MessageParts, name: &str, value: Value) {
     parts.annotations.push((Value::symbol(name), value));
 }
 
@@ -259,8 +259,11 @@ fn of_json(value: &Json) -> Value {
 }
 
 /// A message as the answer to who receives it: what `told` has, and what its sender and receivers have set.
-pub fn answer(told: &Message<'_>, message: &Encoded) -> Result<(HeaderMap, Vec<u8>), DecodeError> {
-    let Parts {
+pub fn answer(
+    told: &HeaderProperties<'_>,
+    message: &Encoded,
+) -> Result<(HeaderMap, Vec<u8>), DecodeError> {
+    let MessageParts {
         header,
         annotations,
         properties,

@@ -21,7 +21,7 @@ use crate::model::topic::DeliverySchema;
 use crate::model::trace::{TRACEPARENT, TraceContext};
 use crate::wire;
 use crate::wire::amqp::message::{
-    Handout, Message as Encoded, MessageLife, Properties, annotation,
+    Handout, Message as Encoded, MessageLife, MessageProperties, annotation,
 };
 use crate::wire::amqp::value::{Map, get};
 use crate::wire::amqp::{DecodeError, Value};
@@ -114,11 +114,11 @@ pub fn of_stored(stored: &StoredEvent, schema: DeliverySchema, resource_id: &str
     let event = &stored.event;
     of_event(event).unwrap_or_else(|| {
         let payload = wire::encode_message(schema, resource_id, stored);
-        let properties = Properties {
+        let properties = MessageProperties {
             message_id: Some(event.id.as_str().into()),
             subject: event.subject.clone(),
             content_type: Some(payload.content_type.to_owned()),
-            ..Properties::default()
+            ..MessageProperties::default()
         };
         let trace = trace_properties(event.trace_context());
         Encoded::of_data(&properties, trace, payload.body)
@@ -211,7 +211,7 @@ pub fn reason_properties(reason: Option<&str>, description: Option<&str>) -> Map
 
 /// The properties of a message that headers state.
 #[derive(Clone, Debug)]
-pub struct Message<'a> {
+pub struct HeaderProperties<'a> {
     /// The number of the delivery.
     pub sequence_number: i64,
     /// The sequence number in the queue or topic that the message was sent to first, if that was another one.
@@ -237,7 +237,7 @@ pub struct Message<'a> {
     pub set: &'a [u8],
 }
 
-impl Message<'_> {
+impl HeaderProperties<'_> {
     /// The headers, without that of the body's type.
     pub fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -264,10 +264,10 @@ impl Message<'_> {
 
     /// An event as an encoded message of AMQP, with `body` of the type `content_type`.
     pub fn encode(&self, content_type: &str, body: Vec<u8>, state: MessageState) -> Vec<u8> {
-        let properties = Properties {
+        let properties = MessageProperties {
             message_id: Some(self.message_id.into()),
             content_type: Some(content_type.to_owned()),
-            ..Properties::default()
+            ..MessageProperties::default()
         };
         let message = Encoded::of_data(&properties, trace_properties(self.trace), body);
         self.hand_out(&message, state).expect("it was just written")
@@ -370,7 +370,7 @@ mod tests {
     use crate::wire::amqp::value::get;
 
     /// A message of which nothing special is to be said.
-    const PLAIN: Message<'static> = Message {
+    const PLAIN: HeaderProperties<'static> = HeaderProperties {
         sequence_number: 1,
         first_number: None,
         dead_letter_source: None,
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn what_was_published_as_an_event_is_no_message() {
-        let message = Encoded::of(&Properties::default(), Map::new(), "a".into());
+        let message = Encoded::of(&MessageProperties::default(), Map::new(), "a".into());
         let message = to_event(message, || "id".to_owned()).expect("an event");
         assert!(is_message(&message) && of_event(&message).is_some());
         let forged = r#"{"specversion":"1.0","id":"i","source":"/s","type":"Microsoft.ServiceBus.Message","datacontenttype":"application/vnd.microsoft.servicebus.amqp-message","data_base64":"AFN3cwAAAGE="}"#;
@@ -409,7 +409,7 @@ mod tests {
             ("Location".to_owned(), "/elsewhere".to_owned()),
             ("deadletterreason".to_owned(), "another".to_owned()),
         ];
-        let message = Message {
+        let message = HeaderProperties {
             sequence_number: 42,
             first_number: None,
             dead_letter_source: None,
@@ -445,7 +445,7 @@ mod tests {
         assert_eq!(text("DeadLetterErrorDescription"), None);
         assert_eq!(text("Order-No"), Some("\"7 \\\"a\\\"\\n\""));
         assert_eq!(text("Location"), None);
-        let without_lock = Message {
+        let without_lock = HeaderProperties {
             lock: None,
             ..message
         };
@@ -458,7 +458,7 @@ mod tests {
     fn a_message_has_its_encoding() {
         let token = LockToken::from_bytes([7; 16]);
         let properties = [("Order-No".to_owned(), "7".to_owned())];
-        let message = Message {
+        let message = HeaderProperties {
             sequence_number: 42,
             first_number: None,
             dead_letter_source: None,
@@ -501,10 +501,10 @@ mod tests {
 
     #[test]
     fn a_message_is_an_event_and_a_message_again() {
-        let properties = Properties {
+        let properties = MessageProperties {
             message_id: Some(Value::Uuid(uuid::Uuid::from_u128(7))),
             subject: Some("paid".to_owned()),
-            ..Properties::default()
+            ..MessageProperties::default()
         };
         let sent = Encoded::of(&properties, Vec::new(), "body".into());
         let event = to_event(sent.clone(), || panic!("it has an id")).expect("an event");
@@ -521,7 +521,7 @@ mod tests {
         ];
         for (length, is_one) in length {
             let id = "ü".repeat(length);
-            let properties = Properties {
+            let properties = MessageProperties {
                 group_id: Some(id.clone()),
                 ..properties.clone()
             };
@@ -534,7 +534,7 @@ mod tests {
             ..event
         };
         assert!(of_event(&published).is_none(), "an event of somebody else");
-        let message = Message {
+        let message = HeaderProperties {
             set: &encoded(vec![("tried".into(), Value::Int(2))]),
             ..PLAIN
         };
@@ -550,7 +550,7 @@ mod tests {
         let names: Vec<_> = annotations.iter().map(|(name, _)| name.as_text()).collect();
         let told = [annotation::SEQUENCE_NUMBER, annotation::ENQUEUED_TIME];
         assert_eq!(names, told.map(Some));
-        let forwarded = Message {
+        let forwarded = HeaderProperties {
             first_number: Some(7),
             ..message
         };
@@ -565,9 +565,9 @@ mod tests {
     fn what_is_asked_of_a_message_costs_the_same_for_any_properties() {
         let costs = |count: i32| {
             let own = (0..count).map(|n| (n.to_string().as_str().into(), Value::Int(n)));
-            let properties = Properties {
+            let properties = MessageProperties {
                 group_id: Some("s".to_owned()),
-                ..Properties::default()
+                ..MessageProperties::default()
             };
             let sent = Encoded::of(&properties, own.collect(), Value::Null);
             let event = to_event(sent, || "m".to_owned()).expect("an event");
@@ -585,10 +585,10 @@ mod tests {
     #[test]
     fn a_property_that_is_set_costs_the_same_beside_any_others() {
         let set = encoded(vec![("tried".into(), Value::Int(2))]);
-        let tried = Message { set: &set, ..PLAIN };
+        let tried = HeaderProperties { set: &set, ..PLAIN };
         let costs = |count: i32| {
             let own = (0..count).map(|n| (n.to_string().as_str().into(), Value::Int(n)));
-            let sent = Encoded::of(&Properties::default(), own.collect(), Value::Null);
+            let sent = Encoded::of(&MessageProperties::default(), own.collect(), Value::Null);
             let measured = allocation_counter::measure(|| {
                 assert!(tried.hand_out(&sent, MessageState::Active).is_ok());
             });

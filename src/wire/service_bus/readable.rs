@@ -11,7 +11,7 @@ use super::message::{DATA_CONTENT_TYPE, of_event, trace, with_text};
 use crate::model::event::{Attribute, Event, EventData, StoredEvent};
 use crate::model::trace::TRACEPARENT;
 use crate::wire::amqp::Value;
-use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::amqp::message::{Message, MessageProperties};
 use crate::wire::media_type::is_media_type;
 
 /// The names that CloudEvents' own attributes and the body have taken.
@@ -125,7 +125,7 @@ fn is_no_text(c: char) -> bool {
 /// The type of the data, what Service Bus knows, and then what the application has set.
 fn attributes(
     message: &Message,
-    properties: &Properties,
+    properties: &MessageProperties,
     content_type: Option<String>,
 ) -> Vec<Attribute> {
     let text = |text: &Option<String>| text.as_deref().map(Value::from);
@@ -193,12 +193,12 @@ mod tests {
     use crate::wire::service_bus::message::to_event;
 
     fn sent(content_type: Option<&str>, own: Vec<(Value, Value)>, body: &[u8]) -> Event {
-        let properties = Properties {
+        let properties = MessageProperties {
             message_id: Some("m1".into()),
             subject: Some("paid".to_owned()),
             content_type: content_type.map(str::to_owned),
             group_id: Some("s1".to_owned()),
-            ..Properties::default()
+            ..MessageProperties::default()
         };
         let message = Message::of_data(&properties, own, body.to_vec());
         to_event(message, || panic!("it has an id")).expect("an event")
@@ -271,7 +271,7 @@ mod tests {
             let own = message.application_properties().expect("properties");
             assert_eq!(own, vec![("tenant".into(), "a".into())]);
         }
-        let properties = Properties::default();
+        let properties = MessageProperties::default();
         let text = Message::of(&properties, Vec::new(), "old".into());
         let text = to_event(text, || "m2".to_owned()).expect("an event");
         let edited = with_text(&text, "new").expect("a message");

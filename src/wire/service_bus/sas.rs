@@ -14,7 +14,7 @@ use crate::model::access::Secret;
 
 /// A token taken apart; nothing in it is to be believed before [`Token::verify`].
 #[derive(Clone, Debug)]
-pub struct Token<'a> {
+pub struct SasTokenText<'a> {
     /// The resource as it came, which is what was signed.
     resource: &'a str,
     expiry: &'a str,
@@ -45,7 +45,7 @@ pub enum TokenError {
     Expired { at: Timestamp },
 }
 
-impl<'a> Token<'a> {
+impl<'a> SasTokenText<'a> {
     /// Takes a token apart, without the scheme in front of it.
     pub fn parse(text: &'a str) -> Result<Self, TokenError> {
         let part = |name: &str| {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn tokens_of_others_verify() {
-        let token = Token::parse(KNOWN).expect("a token");
+        let token = SasTokenText::parse(KNOWN).expect("a token");
         assert_eq!(token.rule(), "RootManageSharedAccessKey");
         let keys = [Secret::new("another"), key()];
         let granted = token.verify(&keys, at(1_899_999_999)).expect("valid");
@@ -186,7 +186,7 @@ mod tests {
         let mut parts: Vec<&str> = token.split('&').collect();
         parts.reverse();
         for text in [token.to_owned(), parts.join("&")] {
-            let token = Token::parse(&text).expect("a token");
+            let token = SasTokenText::parse(&text).expect("a token");
             assert_eq!(token.rule(), "a rule");
             assert_eq!(token.resource().as_deref(), Some("sb://host/a b"));
             let granted = Granted {
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn nothing_else_verifies() {
         let error = |text: &str, key: &Secret, now| {
-            let token = Token::parse(text)?;
+            let token = SasTokenText::parse(text)?;
             token.verify([key], now).map(|_| ())
         };
         let (right, now) = (key(), at(1));

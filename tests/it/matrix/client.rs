@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use std::pin::Pin;
 
 use bytes::{Bytes, BytesMut};
-use everpost::api::amqp::{Server, serve};
+use everpost::api::amqp::{SharedServer, serve};
 use everpost::model::access::Secret;
 use everpost::wire::amqp::Value;
 use everpost::wire::amqp::frame::{FrameKind, Protocol, next_frame, write_frame};
-use everpost::wire::amqp::message::{Message, Properties};
+use everpost::wire::amqp::message::{Message, MessageProperties};
 use everpost::wire::amqp::performative::{
-    Attach, Begin, Flow, Open, Performative, ReceiverSettles, Role, SenderSettles, Transfer,
+    Attach, Begin, Flow, LinkRole, Open, Performative, ReceiverSettles, SenderSettles, Transfer,
 };
-use everpost::wire::amqp::terminus::{Source, Target};
+use everpost::wire::amqp::terminus::{LinkSource, LinkTarget};
 use everpost::wire::amqp::value::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -39,7 +39,7 @@ pub(super) struct AmqpClient<'a> {
 }
 
 impl<'a> AmqpClient<'a> {
-    pub(super) fn connect(server: &'a Server, client: IpAddr) -> Self {
+    pub(super) fn connect(server: &'a SharedServer, client: IpAddr) -> Self {
         let (stream, theirs) = tokio::io::duplex(PIPE_BYTES);
         let own = server.memory.enter(Some(client), CONNECTION_BYTES);
         let own = own.expect("room for one");
@@ -51,7 +51,12 @@ impl<'a> AmqpClient<'a> {
         }
     }
 
-    pub(super) fn plain(server: &'a Server, client: IpAddr, rule: &str, key: &Secret) -> Self {
+    pub(super) fn plain(
+        server: &'a SharedServer,
+        client: IpAddr,
+        rule: &str,
+        key: &Secret,
+    ) -> Self {
         Self {
             password: Some(format!("\0{rule}\0{}", key.reveal())),
             ..Self::connect(server, client)
@@ -70,13 +75,13 @@ impl<'a> AmqpClient<'a> {
             return Answer::Denied;
         }
         let role = match cell.operation.right {
-            Right::Send => Role::Sender,
-            Right::Listen | Right::Manage => Role::Receiver,
+            Right::Send => LinkRole::Sender,
+            Right::Listen | Right::Manage => LinkRole::Receiver,
         };
         if cell.operation.door != Door::AmqpRequest {
             return self.attach(2, role, &cell.address()).await;
         }
-        for (handle, role) in [(2, Role::Receiver), (3, Role::Sender)] {
+        for (handle, role) in [(2, LinkRole::Receiver), (3, LinkRole::Sender)] {
             let attached = self.attach(handle, role, &cell.address()).await;
             if attached != Answer::Done {
                 return attached;
@@ -138,7 +143,7 @@ impl<'a> AmqpClient<'a> {
     }
 
     async fn put_token(&mut self, token: &str) -> bool {
-        for (handle, role) in [(0, Role::Receiver), (1, Role::Sender)] {
+        for (handle, role) in [(0, LinkRole::Receiver), (1, LinkRole::Sender)] {
             assert_eq!(self.attach(handle, role, "$cbs").await, Answer::Done);
         }
         let operation = vec![
@@ -152,12 +157,12 @@ impl<'a> AmqpClient<'a> {
         (200..300).contains(&status)
     }
 
-    async fn attach(&mut self, handle: u32, role: Role, address: &str) -> Answer {
+    async fn attach(&mut self, handle: u32, role: LinkRole, address: &str) -> Answer {
         let other = Some("client".to_owned());
         let node = Some(address.to_owned());
         let (from, to) = match role {
-            Role::Sender => (other, node),
-            Role::Receiver => (node, other),
+            LinkRole::Sender => (other, node),
+            LinkRole::Receiver => (node, other),
         };
         let attach = Performative::Attach(Box::new(Attach {
             name: format!("link-{handle}"),
@@ -165,15 +170,15 @@ impl<'a> AmqpClient<'a> {
             role,
             sender_settles: SenderSettles::Unsettled,
             receiver_settles: ReceiverSettles::First,
-            source: Some(Source {
+            source: Some(LinkSource {
                 address: from,
-                ..Source::default()
+                ..LinkSource::default()
             }),
-            target: Some(Target::Node {
+            target: Some(LinkTarget::Node {
                 address: to,
                 dynamic: false,
             }),
-            initial_delivery_count: (role == Role::Sender).then_some(0),
+            initial_delivery_count: (role == LinkRole::Sender).then_some(0),
             max_message_size: None,
             properties: vec![],
         }));
@@ -295,10 +300,10 @@ impl<'a> AmqpClient<'a> {
     }
 }
 
-fn properties() -> Properties {
-    Properties {
+fn properties() -> MessageProperties {
+    MessageProperties {
         message_id: Some("1".into()),
         reply_to: Some("client".to_owned()),
-        ..Properties::default()
+        ..MessageProperties::default()
     }
 }

@@ -11,7 +11,7 @@ use everpost::model::event::StoredEvent;
 use everpost::model::lease::{LockToken, SubQueue};
 use everpost::model::name::TopicName;
 use everpost::model::session::HeldSession;
-use everpost::wire::amqp::message::{Message, Properties};
+use everpost::wire::amqp::message::{Message, MessageProperties};
 use everpost::wire::service_bus::message::to_event;
 use serde_json::json;
 
@@ -185,11 +185,11 @@ impl Play {
             Some(_) => format!("id{}", dice.within(0, 9)),
             None => subject.to_owned(),
         };
-        let properties = Properties {
+        let properties = MessageProperties {
             message_id: Some(id.as_str().into()),
             subject: Some(subject.to_owned()),
             group_id: session.clone(),
-            ..Properties::default()
+            ..MessageProperties::default()
         };
         let message = Message::of(&properties, Vec::new(), "body".into());
         let message = match own_life {

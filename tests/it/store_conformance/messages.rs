@@ -13,8 +13,8 @@ use everpost::model::queue::MessageEntity;
 use everpost::model::subscription::SubscriptionId;
 use everpost::store::views::TotalsQuery;
 use everpost::store::{
-    AppendRequest, Appended, ForwardQuery, ForwardRequest, FreeChange, FreeChanges, FreeSettled,
-    HandedOver, LockChanges, LockRequest, LockSelection, Origin, PeekRequest, PromisedNumber,
+    AppendRequest, Appended, ForwardOrigin, ForwardQuery, ForwardRequest, FreeChange, FreeChanges,
+    FreeSettled, HandedOver, LockChanges, LockRequest, LockSelection, PeekRequest, PromisedNumber,
     QueueRoom, ResubmitTarget, TransactionChanges, TransactionError,
 };
 use everpost::wire::amqp::Value;
@@ -545,7 +545,7 @@ pub(super) async fn a_message_is_forwarded_as_often_as_it_may_be(f: Fixture) {
     let peeked = f.store.ledger.peek(request).await.expect("an answer");
     assert_eq!(peeked[0].event.event.id, "a");
     assert_ne!(peeked[0].event.key, first);
-    let origin = Origin {
+    let origin = ForwardOrigin {
         first_number: Some(1),
         dead_letter_source: None,
     };

@@ -10,8 +10,8 @@ use everpost::model::replay::{
 };
 use everpost::store::views::TotalsQuery;
 use everpost::store::{
-    Candidate, CandidateQuery, Candidates, Counted, IdRange, MessageFacts, ReplayStep,
-    Resubmission, ResubmitDone, ResubmitOutcome, ResubmitRequest, ResubmitTarget,
+    CandidateQuery, Candidates, IdRange, MessageFacts, RangeCount, ReplayStep, ResubmitCandidate,
+    ResubmitDone, ResubmitOutcome, ResubmitRequest, ResubmitTarget, ResubmittedDelivery,
 };
 
 use super::*;
@@ -28,7 +28,7 @@ impl Fixture {
         delivery
     }
 
-    async fn candidate(&self, id: DeliveryId) -> Candidate {
+    async fn candidate(&self, id: DeliveryId) -> ResubmitCandidate {
         let query = CandidateQuery::Ids(vec![id]);
         let found = self.store.ledger.candidates(query).await;
         let mut found = found.expect("an answer").candidates;
@@ -37,7 +37,7 @@ impl Fixture {
 
     async fn resubmit(
         &self,
-        resubmissions: Vec<Resubmission>,
+        resubmissions: Vec<ResubmittedDelivery>,
         step: Option<ReplayStep>,
         now: i64,
     ) -> Option<ResubmitDone> {
@@ -75,7 +75,7 @@ impl Fixture {
         now: i64,
     ) -> Option<DeliveryId> {
         let of = self.candidate(id).await;
-        let resubmission = Resubmission { of, to };
+        let resubmission = ResubmittedDelivery { of, to };
         let done = self.resubmit(vec![resubmission], None, now).await;
         match done.expect("no job").outcomes.pop() {
             Some(ResubmitOutcome::Resubmitted(done)) => done.delivery,
@@ -131,7 +131,7 @@ pub(super) async fn a_dead_letter_is_resubmitted_once(f: Fixture) {
     assert_eq!(f.state(dead).await, DeliveryState::Resubmitted);
     assert_eq!(f.candidate(fresh).await.generation, 1);
     // Whoever looked before that comes too late.
-    let late = Resubmission {
+    let late = ResubmittedDelivery {
         of: before,
         to: AFRESH,
     };
@@ -291,14 +291,14 @@ pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {
         result: AttemptResult::skipped(Outcome::Aborted),
         late: None,
     };
-    let rejected = Resubmission {
+    let rejected = ResubmittedDelivery {
         of: f.candidate(other).await,
         to: ResubmitTarget::Rejected {
             attempt: Arc::new(attempt.clone()),
             error: "no".to_owned(),
         },
     };
-    let afresh = Resubmission {
+    let afresh = ResubmittedDelivery {
         of: f.candidate(dead[0]).await,
         to: AFRESH,
     };
@@ -541,7 +541,7 @@ pub(super) async fn a_source_is_gone_through_in_stretches(f: Fixture) {
     let counted = f.store.ledger.count_candidates(every, some).await;
     assert_eq!(
         counted,
-        Ok(Counted {
+        Ok(RangeCount {
             matched: 3,
             until: dead[2],
             cursor: None

@@ -8,7 +8,7 @@ use crate::wire::resource::{parse_alert_channel, parse_alert_rule};
 pub(crate) struct AlertRuleForm(Form);
 
 impl Sheet<()> for AlertRuleForm {
-    const HEAD: Head = (Fields::AlertRule, "New alert rule", PAGE);
+    const HEAD: Head = (SheetFields::AlertRule, "New alert rule", PAGE);
 
     fn begin(_: &Call) -> PageResult<Self> {
         Ok(Self::of(&AlertRule {
@@ -27,7 +27,7 @@ impl Sheet<()> for AlertRuleForm {
 }
 
 impl Sheet<StoredAlertRule> for AlertRuleForm {
-    const HEAD: Head = (Fields::AlertRule, "Edit alert rule", "");
+    const HEAD: Head = (SheetFields::AlertRule, "Edit alert rule", "");
 
     fn begin(call: &Call<StoredAlertRule>) -> PageResult<Self> {
         Ok(Self::of(&call.of.rule))
@@ -63,7 +63,7 @@ impl AlertRuleForm {
 pub(crate) struct AlertChannelForm(Form);
 
 impl Sheet<()> for AlertChannelForm {
-    const HEAD: Head = (Fields::AlertChannel, "New alert channel", PAGE);
+    const HEAD: Head = (SheetFields::AlertChannel, "New alert channel", PAGE);
 
     fn begin(_: &Call) -> PageResult<Self> {
         let security = SmtpSecurity::StartTls.name().to_owned();
@@ -85,7 +85,7 @@ impl Sheet<()> for AlertChannelForm {
 }
 
 impl Sheet<StoredAlertChannel> for AlertChannelForm {
-    const HEAD: Head = (Fields::AlertChannel, "Edit alert channel", "");
+    const HEAD: Head = (SheetFields::AlertChannel, "Edit alert channel", "");
 
     fn begin(call: &Call<StoredAlertChannel>) -> PageResult<Self> {
         let shape = Shape::of::<AlertChannel>();

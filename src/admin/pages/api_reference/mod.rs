@@ -6,23 +6,23 @@ mod schema;
 use axum::Json;
 
 use crate::admin::pages::*;
-use operation::{Operation, SECOND_PATH, curl};
-use schema::{Kind, Rows, elements, entries, said, shown};
+use operation::{DocumentedOperation, SECOND_PATH, curl};
+use schema::{PropertyRows, ValueKind, elements, entries, said, shown};
 
 const PATH: &str = "/admin/api";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct ReferenceQuery {
     /// Words that must all be found in an operation.
     q: String,
 }
 
 /// Everything that programs can ask, where every word of the search is found.
-pub(crate) async fn list(Query(asked): Query<Asked>, call: Call) -> PageResult {
+pub(crate) async fn list(Query(asked): Query<ReferenceQuery>, call: Call) -> PageResult {
     let document = &*call.api_document;
     let words: Vec<String> = asked.q.split_whitespace().map(str::to_lowercase).collect();
-    let is_found = |each: &Operation<'_>| {
+    let is_found = |each: &DocumentedOperation<'_>| {
         let text = each.searched();
         !each.id().ends_with(SECOND_PATH) && words.iter().all(|word| text.contains(word))
     };
@@ -31,17 +31,17 @@ pub(crate) async fn list(Query(asked): Query<Asked>, call: Call) -> PageResult {
         let own = found.iter().filter(|each| tag["name"] == each.area());
         (tag, own.copied().collect::<Vec<_>>())
     });
-    let form = Filled::with(asked);
-    let mut list = List::new(PATH, &form);
+    let form = FilledForm::with(asked);
+    let mut list = ListPage::new(PATH, &form);
     list.shown = print::plural(found.len(), "operation", "operations");
     list.of_rows(found.len());
     list.recipe = Recipe::get(&call.management_url("/openapi.json"));
     answer!("pages/api.html"<'a>, &call.visitor, "API", {
-        list: List = list,
-        form: Filled<Asked> = form,
+        list: ListPage = list,
+        form: FilledForm<ReferenceQuery> = form,
         server: String = call.public_url(),
         // The tags of the document, each with its operations.
-        areas: Vec<(&'a Value, Vec<Operation<'a>>)> = areas.filter(|(_, own)| !own.is_empty()).collect(),
+        areas: Vec<(&'a Value, Vec<DocumentedOperation<'a>>)> = areas.filter(|(_, own)| !own.is_empty()).collect(),
     })
 }
 
@@ -54,11 +54,11 @@ pub(crate) async fn show(call: Call) -> PageResult {
     answer!("pages/api_operation.html"<'a>, &call.visitor, said(&operation.json["summary"]), {
         document: &'a Value = document,
         // The same in Azure Resource Manager.
-        second: Option<Operation<'a>> = find(&format!("{id}{SECOND_PATH}")),
+        second: Option<DocumentedOperation<'a>> = find(&format!("{id}{SECOND_PATH}")),
         example: String = curl(&call.public_url(), &operation),
         // All schemas that it speaks of, and those that they speak of in turn.
         schemas: Vec<(&'a str, &'a Value)> = schema::named(document, &operation),
-        operation: Operation<'a> = operation,
+        operation: DocumentedOperation<'a> = operation,
     })
 }
 

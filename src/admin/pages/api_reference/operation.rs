@@ -10,18 +10,18 @@ pub(super) const SECOND_PATH: &str = "ByResourceId";
 
 /// An operation where it stands in the document.
 #[derive(Clone, Copy)]
-pub(super) struct Operation<'a> {
+pub(super) struct DocumentedOperation<'a> {
     pub(super) path: &'a str,
     item: &'a Value,
     method: &'static str,
     pub(super) json: &'a Value,
 }
 
-pub(super) fn all(document: &Value) -> impl Iterator<Item = Operation<'_>> {
+pub(super) fn all(document: &Value) -> impl Iterator<Item = DocumentedOperation<'_>> {
     entries(&document["paths"]).flat_map(|(path, item)| {
         METHODS.into_iter().filter_map(move |method| {
             let json = item.get(method)?;
-            Some(Operation {
+            Some(DocumentedOperation {
                 path,
                 item,
                 method,
@@ -31,7 +31,7 @@ pub(super) fn all(document: &Value) -> impl Iterator<Item = Operation<'_>> {
     })
 }
 
-impl<'a> Operation<'a> {
+impl<'a> DocumentedOperation<'a> {
     pub(super) fn id(&self) -> &'a str {
         self.json["operationId"].as_str().unwrap_or_default()
     }
@@ -81,7 +81,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-pub(super) fn curl(server: &str, operation: &Operation<'_>) -> String {
+pub(super) fn curl(server: &str, operation: &DocumentedOperation<'_>) -> String {
     let url = quoted(&format!("{server}{}", operation.target()));
     let mut command = match &*operation.method() {
         "GET" => format!("curl {url}"),

@@ -23,23 +23,23 @@ pub(super) fn said(json: &Value) -> String {
 /// Describes the values of a schema in a few words.
 #[derive(Template)]
 #[template(path = "widgets/api_kind.html")]
-pub(super) struct Kind<'a>(pub(super) &'a Value);
+pub(super) struct ValueKind<'a>(pub(super) &'a Value);
 
 /// The properties of an object, and those of the objects within by dotted names.
 #[derive(Template)]
 #[template(path = "widgets/api_rows.html")]
-pub(super) struct Rows<'a> {
+pub(super) struct PropertyRows<'a> {
     object: &'a Value,
     /// Stands before their names.
     above: String,
 }
 
-part!(Kind<'_>, Rows<'_>);
+part!(ValueKind<'_>, PropertyRows<'_>);
 
 /// The schemas that an operation speaks of, and those that they speak of in turn.
 pub(super) fn named<'a>(
     document: &'a Value,
-    operation: &Operation<'a>,
+    operation: &DocumentedOperation<'a>,
 ) -> Vec<(&'a str, &'a Value)> {
     let (all, json) = (&document["components"]["schemas"], operation.json);
     let mut found = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn named<'a>(
 fn note<'a>(json: &'a Value, all: &'a Value, found: &mut Vec<(&'a str, &'a Value)>) {
     elements(json).for_each(|each| note(each, all, found));
     entries(json).for_each(|(_, each)| note(each, all, found));
-    let name = Kind(json).name();
+    let name = ValueKind(json).name();
     if let Some(name) = name.filter(|name| found.iter().all(|(other, _)| other != name)) {
         found.push((name, &all[name]));
     }
@@ -75,7 +75,7 @@ fn has_own(object: &&Value) -> bool {
     object["properties"].is_object()
 }
 
-impl<'a> Kind<'a> {
+impl<'a> ValueKind<'a> {
     fn name(&self) -> Option<&'a str> {
         self.0["$ref"].as_str()?.strip_prefix(SCHEMAS)
     }
@@ -101,7 +101,7 @@ impl<'a> Kind<'a> {
     }
 }
 
-impl<'a> Rows<'a> {
+impl<'a> PropertyRows<'a> {
     pub(super) fn new(object: &'a Value) -> Self {
         let above = String::new();
         Self { object, above }
@@ -112,7 +112,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Returns the rows of a property whose value is an object with properties of its own, or a list of such objects.
-    fn within(&self, name: &str, schema: &'a Value) -> Option<Rows<'a>> {
+    fn within(&self, name: &str, schema: &'a Value) -> Option<PropertyRows<'a>> {
         let mut forms = elements(&schema["anyOf"]).filter(|form| form["type"] != "null");
         let only = forms.next().filter(|_| forms.next().is_none());
         let (object, mark) = match Some(schema).filter(has_own).or(only.filter(has_own)) {
@@ -120,7 +120,7 @@ impl<'a> Rows<'a> {
             None => (Some(&schema["items"]).filter(has_own)?, "[]."),
         };
         let above = format!("{}{name}{mark}", self.above);
-        Some(Rows { object, above })
+        Some(PropertyRows { object, above })
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
             ),
             (json!({}), "any JSON".to_owned()),
         ] {
-            assert_eq!(Kind(&schema).to_string(), words, "{schema}");
+            assert_eq!(ValueKind(&schema).to_string(), words, "{schema}");
         }
     }
 
@@ -196,7 +196,7 @@ mod tests {
         let schemas = named(&document, &operation);
         let names: Vec<&str> = schemas.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["Job", "Error"]);
-        let rows = Rows::new(forms(schemas[0].1)[0]).to_string();
+        let rows = PropertyRows::new(forms(schemas[0].1)[0]).to_string();
         let unbroken = rows.replace("<wbr>", "");
         let names: Vec<&str> = unbroken
             .split("<code>")

@@ -21,23 +21,23 @@ fn some(count: u64) -> PageResult<(u64, String)> {
     Ok((count, print::plural(count, "dead letter", "dead letters")))
 }
 
-fn source(search: &Search, visitor: &Visitor) -> PageResult<ReplaySource> {
+fn source(search: &SearchForm, visitor: &Visitor) -> PageResult<ReplaySource> {
     let of = Replayed::DeadLetters;
     let filter = search.dead_letters(visitor)?;
     Ok(ReplaySource { of, filter })
 }
 
 /// Shows how many would be sent again, and asks where and how fast.
-pub(crate) async fn ask_to_replay(Query(search): Query<Search>, call: Call) -> PageResult {
+pub(crate) async fn ask_to_replay(Query(search): Query<SearchForm>, call: Call) -> PageResult {
     draw_form(&call, &search, ResubmitForm::with(String::new())).await
 }
 
-async fn draw_form(call: &Call, search: &Search, form: Filled<ResubmitForm>) -> PageResult {
+async fn draw_form(call: &Call, search: &SearchForm, form: FilledForm<ResubmitForm>) -> PageResult {
     let source = source(search, &call.visitor)?;
     let (_, count) = some(call.broker.preview_replay(&source).await?.0)?;
     let button = format!("Resubmit {count}");
     answer!("pages/replay_dead_letters.html", &call.visitor, format!("{button}?"), {
-        form: Filled<ResubmitForm> = form,
+        form: FilledForm<ResubmitForm> = form,
         button: String = button,
         // What they are chosen by.
         chosen: Vec<(&'static str, String)> = filters(&source.filter, &call.broker.registry()),
@@ -45,9 +45,9 @@ async fn draw_form(call: &Call, search: &Search, form: Filled<ResubmitForm>) -> 
     }, form)
 }
 
-pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResult {
+pub(crate) async fn replay(Query(search): Query<SearchForm>, call: Call) -> PageResult {
     let source = source(&search, &call.visitor)?;
-    let form = Filled::<ResubmitForm>::sent(&call.form);
+    let form = FilledForm::<ResubmitForm>::sent(&call.form);
     let (request, form) = form.read(|form| form.request(&call));
     let Some(ReplayRequest { target, rate, .. }) = request else {
         return draw_form(&call, &search, form).await;
@@ -62,7 +62,7 @@ pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResu
 }
 
 /// Asks before dead letters are taken away, with their exact number.
-pub(crate) async fn ask_to_purge(Query(search): Query<Search>, call: Call) -> PageResult {
+pub(crate) async fn ask_to_purge(Query(search): Query<SearchForm>, call: Call) -> PageResult {
     let filter = search.dead_letters(&call.visitor)?;
     let (_, count) = some(call.views.count_dead_letters(filter).await?)?;
     let question = Question::new(format!("Delete {count}?"))
@@ -74,7 +74,7 @@ pub(crate) async fn ask_to_purge(Query(search): Query<Search>, call: Call) -> Pa
     Ok(question.draw(&call.visitor, format!("Delete {count}"), action, back))
 }
 
-pub(crate) async fn purge(Query(search): Query<Search>, call: Call) -> PageResult {
+pub(crate) async fn purge(Query(search): Query<SearchForm>, call: Call) -> PageResult {
     let (clock, started_at) = (call.broker.clock(), call.broker.clock().now());
     let mut query = all(search.dead_letters(&call.visitor)?, NUMBERS_MAX);
     let (mut removed, mut held) = (0, 0);
@@ -116,7 +116,7 @@ pub(super) fn all(filter: DeadLetterFilter, limit: usize) -> DeadLetterQuery {
 /// The records of all that are meant, as Azure writes them: one on a line, or as one array.
 pub(crate) async fn download(
     memory: Option<Extension<RequestMemory>>,
-    Query(search): Query<Search>,
+    Query(search): Query<SearchForm>,
     Query(asked): Query<Names>,
     call: Call,
 ) -> PageResult {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::admin::pages::events;
-use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
+use crate::broker::{DeadLetterResubmission, EventEdit, ResubmitError, Resubmitted};
 use crate::store::views::EventDetail;
 use crate::wire::encode_message;
 use crate::wire::resource::{ReplayRequest, parse_replay};
@@ -21,9 +21,9 @@ pub(crate) struct ResubmitForm {
 
 impl ResubmitForm {
     /// To its own subscription.
-    pub(crate) fn with(event: String) -> Filled<Self> {
+    pub(crate) fn with(event: String) -> FilledForm<Self> {
         let kind = "Subscription".to_owned();
-        Filled::with(Self {
+        FilledForm::with(Self {
             event,
             kind,
             ..Self::default()
@@ -58,12 +58,12 @@ impl ResubmitForm {
     }
 }
 
-async fn event_of(call: &Call<DeadLetter>) -> PageResult<EventDetail> {
+async fn event_of(call: &Call<DeadLetterKey>) -> PageResult<EventDetail> {
     events::find(call, &call.of.row()?.event.to_string()).await
 }
 
 /// The event, as its publisher would send it, to be changed.
-pub(crate) async fn edit(call: Call<DeadLetter>) -> PageResult {
+pub(crate) async fn edit(call: Call<DeadLetterKey>) -> PageResult {
     let event = event_of(&call).await?;
     let text = match of_event(&event.stored.event) {
         Some(message) => String::from_utf8(message.plain_body()).map_err(|_| {
@@ -80,11 +80,15 @@ pub(crate) async fn edit(call: Call<DeadLetter>) -> PageResult {
     draw_form(&call, ResubmitForm::with(text), is_message)
 }
 
-fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>, is_message: bool) -> PageResult {
+fn draw_form(
+    call: &Call<DeadLetterKey>,
+    form: FilledForm<ResubmitForm>,
+    is_message: bool,
+) -> PageResult {
     let row = &call.of.detail.row;
     let title = format!("Edit and resubmit dead letter {}", row.id);
     answer!("pages/edit_dead_letter.html", &call.visitor, title, {
-        form: Filled<ResubmitForm> = form,
+        form: FilledForm<ResubmitForm> = form,
         is_message: bool = is_message,
         topic: String = row.topic.clone(),
         subscription: String = row.subscription.clone(),
@@ -92,9 +96,9 @@ fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>, is_message: bo
     }, form)
 }
 
-pub(crate) async fn resubmit_edited(call: Call<DeadLetter>) -> PageResult {
+pub(crate) async fn resubmit_edited(call: Call<DeadLetterKey>) -> PageResult {
     let id = call.of.row()?.id;
-    let form = Filled::<ResubmitForm>::sent(&call.form);
+    let form = FilledForm::<ResubmitForm>::sent(&call.form);
     match send(&call, id, &form.values).await {
         Err(error) => {
             let form = form.with_faults(error.in_form()?);
@@ -110,11 +114,11 @@ pub(crate) async fn resubmit_edited(call: Call<DeadLetter>) -> PageResult {
 }
 
 async fn send(
-    call: &Call<DeadLetter>,
+    call: &Call<DeadLetterKey>,
     id: DeliveryId,
     form: &ResubmitForm,
 ) -> PageResult<Resubmitted> {
-    let request = ResubmitRequest {
+    let request = DeadLetterResubmission {
         deliveries: vec![id],
         target: form.request(call)?.target,
         edit: Some(EventEdit::Event(form.event.replace("\r\n", "\n"))),

@@ -35,13 +35,13 @@ struct GroupRow {
     newest: Time,
 }
 
-pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult {
+pub(crate) async fn list(Query(search): Query<SearchForm>, call: Call) -> PageResult {
     let visitor = &call.visitor;
     let registry = &visitor.standing.registry;
-    let (filter, form) = Filled::with(search).read(|search| search.dead_letters(visitor));
+    let (filter, form) = FilledForm::with(search).read(|search| search.dead_letters(visitor));
     let search = &form.values;
     let found = match filter.clone() {
-        None => Page::default(),
+        None => PageOf::default(),
         Some(filter) => {
             let mut query = all(filter, ROWS);
             query.before = cursor(&search.before).map(DeliveryId);
@@ -51,7 +51,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     let summary = call.views.dead_letter_groups().await?;
     let meant = filter.as_ref();
     let matching = meant.and_then(|filter| count(filter, &summary, registry));
-    let mut list = List::new(LIST, &form).with_older(found.next_before, &form);
+    let mut list = ListPage::new(LIST, &form).with_older(found.next_before, &form);
     // Groups leave out nothing.
     list.is_filtered = !search.query().is_empty();
     let rows = found.rows.len() as u64;
@@ -65,7 +65,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     list.of_matching(
         counted,
         Some(visitor.standing.dead_letters()),
-        DeadLetter::NOUNS.1,
+        DeadLetterKey::NOUNS.1,
     );
     let flags = search.flags(visitor.now);
     list.recipe = Recipe::list(&call, "deadLetters", "dead-letters list", &flags);
@@ -95,13 +95,13 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         rows: Vec<DeliveryRow> = rows.collect(),
         groups: GroupTable = groups,
         // New ones over the last day; `None` where the page is about others.
-        chart: Option<Traffic> = chart,
-        list: List = list,
-        form: Filled<Search> = form,
+        chart: Option<TrafficCharts> = chart,
+        list: ListPage = list,
+        form: FilledForm<SearchForm> = form,
     })
 }
 
-fn export(search: &Search, form: &str) -> String {
+fn export(search: &SearchForm, form: &str) -> String {
     let query = search.query();
     let sign = if query.is_empty() { '?' } else { '&' };
     format!("{LIST}/export{query}{sign}form={form}")
@@ -119,7 +119,7 @@ fn is_counted(filter: &DeadLetterFilter) -> bool {
     *filter == plain
 }
 
-async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<Traffic, StoreError> {
+async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<TrafficCharts, StoreError> {
     let topics = &call.visitor.standing.registry;
     let first_at = topics.made_topics().map(|each| each.topic.created_at).min();
     let of = match (filter.topic, filter.subscription) {
@@ -128,7 +128,7 @@ async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<Traffic, StoreE
         (None, None) => TrafficOf::Everything,
     };
     let since = first_at.unwrap_or(call.visitor.now);
-    Traffic::read(call, of, &RangeChoice::default(), "", since).await
+    TrafficCharts::read(call, of, &RangeChoice::default(), "", since).await
 }
 
 /// How many a filter means, where that is known without looking for them.
@@ -168,10 +168,10 @@ fn by_subscription(
             |row: &&DeliveryRow| row.subscription_id == id && row.reason() == Some(reason.as_str());
         let came = newest.iter().find(is_own).and_then(|row| row.ended_at);
         let known = DeadLetterReason::from_name(reason);
-        let meant = Search {
+        let meant = SearchForm {
             of: of.filter(),
             reason: reason.clone(),
-            ..Search::default()
+            ..SearchForm::default()
         };
         rows.push(GroupRow {
             name: known.map_or_else(|| print::visible(reason), response::of_reason),
@@ -196,7 +196,7 @@ async fn grouped(
     call: &Call,
     filter: &DeadLetterFilter,
     by: GroupBy,
-    search: &Search,
+    search: &SearchForm,
 ) -> Result<GroupTable, StoreError> {
     let found = call.views.group_dead_letters(filter.clone(), by).await?;
     let rows = found.groups.into_iter().map(|group| {
@@ -232,7 +232,7 @@ async fn grouped(
 }
 
 /// The ways to group what is listed: where each leads, what it is called, and whether it is chosen.
-fn groupings(search: &Search) -> [(String, &'static str, bool); 4] {
+fn groupings(search: &SearchForm) -> [(String, &'static str, bool); 4] {
     let ways = [
         ("", "Reason"),
         ("type", "Event type"),
@@ -243,11 +243,15 @@ fn groupings(search: &Search) -> [(String, &'static str, bool); 4] {
         let mut other = search.clone();
         (other.group, other.before) = (group.to_owned(), String::new());
         let is_chosen = grouped_by(search) == title;
-        (link(LIST, &Filled::with(other).pairs()), title, is_chosen)
+        (
+            link(LIST, &FilledForm::with(other).pairs()),
+            title,
+            is_chosen,
+        )
     })
 }
 
-fn grouped_by(search: &Search) -> &'static str {
+fn grouped_by(search: &SearchForm) -> &'static str {
     match GroupBy::from_name(&search.group) {
         None | Some(GroupBy::Reason) => "Reason",
         Some(GroupBy::Source) => "Source",

@@ -7,7 +7,7 @@ mod list;
 pub(crate) use {bulk::*, edit::*, list::*};
 
 use crate::admin::pages::delivery::{self};
-use crate::admin::pages::search::Search;
+use crate::admin::pages::search::SearchForm;
 use crate::admin::pages::*;
 use crate::outbound::DeliveryRequest;
 use crate::wire::received::shown_headers;
@@ -16,13 +16,13 @@ use crate::wire::resource::ReplayContext;
 const LIST: &str = "/admin/dead-letters";
 
 /// A delivery that is a dead letter, or was one.
-pub(crate) struct DeadLetter {
+pub(crate) struct DeadLetterKey {
     detail: DeliveryDetail,
     /// Why it cannot be resubmitted.
     obstacle: Option<String>,
 }
 
-impl Subject for DeadLetter {
+impl Subject for DeadLetterKey {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         Self::select(site, name_of(names, "id")).await
     }
@@ -32,7 +32,7 @@ impl Subject for DeadLetter {
     }
 }
 
-impl Selectable for DeadLetter {
+impl Selectable for DeadLetterKey {
     const LIST: &'static str = LIST;
     const NOUNS: (&'static str, &'static str) = ("dead letter", "dead letters");
 
@@ -65,7 +65,7 @@ fn obstacle(site: &Site, row: &DeliveryRow) -> Option<String> {
     }
 }
 
-impl DeadLetter {
+impl DeadLetterKey {
     /// Returns the delivery to resubmit, or a conflict where something stands in the way.
     fn row(&self) -> PageResult<&DeliveryRow> {
         match &self.obstacle {
@@ -76,14 +76,14 @@ impl DeadLetter {
 }
 
 /// The request by which it is sent, without its secrets.
-struct Request {
+struct SentRequest {
     url: String,
     headers: Vec<(String, String)>,
     body: String,
 }
 
 /// One dead letter; its page stays when it has been resubmitted.
-pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
+pub(crate) async fn show(call: Call<DeadLetterKey>) -> PageResult {
     let row = &call.of.detail.row;
     let damage = "Its event is damaged and cannot be read, so it cannot be resubmitted.";
     let (event, damage) = match call.views.event(row.event).await {
@@ -102,7 +102,7 @@ pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
     let card = DeliveryCard::new(call.of.detail.clone(), &call.visitor, &call.broker);
     answer!("pages/dead_letter.html", &call.visitor, format!("Dead letter {}", row.id), {
         recipe: Recipe = recipe,
-        request: Option<Request> = request,
+        request: Option<SentRequest> = request,
         // `None` if it is gone, or cannot be read.
         data: Option<BodyView> = event.map(|event| events::data_of(&event, "", call.visitor.role)),
         obstacle: Option<String> = damage.or(call.of.obstacle),
@@ -112,7 +112,7 @@ pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
 
 /// Drafts the request with the code that delivers; `None` where no webhook is called, or where the subscription is
 /// gone.
-fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
+fn request_of(call: &Call<DeadLetterKey>, event: &StoredEvent) -> Option<SentRequest> {
     let (registry, row) = (call.broker.registry(), &call.of.detail.row);
     let (topic, subscription) = registry.subscription(row.subscription_id)?;
     let webhook = subscription.definition.destination.webhook()?;
@@ -130,14 +130,14 @@ fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
         AttributeValue::Dynamic { .. } => !call.visitor.sees_data(),
     });
     let hidden: Vec<&str> = hidden.map(|each| each.name.as_str()).collect();
-    Some(Request {
+    Some(SentRequest {
         url: webhook.endpoint_url.base().to_owned(),
         headers: shown_headers(&headers, &hidden),
         body: KeptBody::new(&body, body.len() as u64).text,
     })
 }
 
-pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Question> {
+pub(crate) async fn ask_to_resubmit(call: Call<DeadLetterKey>) -> PageResult<Question> {
     let row = call.of.row()?;
     let (event, to) = (print::visible(&row.event_id), &row.subscription);
     let registry = call.broker.registry();
@@ -155,7 +155,7 @@ pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Questi
         .would(to_nobody_else(row.published_at, call.visitor.now)))
 }
 
-impl Deletable for DeadLetter {
+impl Deletable for DeadLetterKey {
     const NOUN: &'static str = "dead letter";
     const LOSES: &'static str =
         "Nobody can receive or resubmit it any more. Its event stays until it expires.";
@@ -178,7 +178,7 @@ pub(crate) fn to_nobody_else(published_at: Timestamp, now: Timestamp) -> String 
     format!("The event was published {published}; no other subscription gets it.")
 }
 
-pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult<Flash> {
+pub(crate) async fn resubmit(call: Call<DeadLetterKey>) -> PageResult<Flash> {
     let (id, event) = (call.of.detail.row.id, call.of.detail.row.event);
     let fresh = call.broker.resubmit(call.by(), id).await?;
     let said = format!("Dead letter {id} has been resubmitted as delivery {fresh}.");
@@ -186,7 +186,7 @@ pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult<Flash> {
     Ok(Flash::done(said).about(fresh).leading_to(page))
 }
 
-pub(crate) static RESUBMIT_SELECTED: Bulk<DeadLetter> = Bulk {
+pub(crate) static RESUBMIT_SELECTED: Bulk<DeadLetterKey> = Bulk {
     key: "resubmit",
     verb: "Resubmit",
     changes: |each| each.obstacle.is_none(),

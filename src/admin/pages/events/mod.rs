@@ -8,7 +8,7 @@ pub(crate) use {filter_results::FilterResults, send::*, show::*};
 
 use std::vec::IntoIter;
 
-use crate::admin::pages::search::{Search, UNMATCHED};
+use crate::admin::pages::search::{SearchForm, UNMATCHED};
 use crate::admin::pages::*;
 use crate::wire::stored_event::StoredEventBody;
 use axum::Extension;
@@ -67,9 +67,9 @@ impl EventTable {
     }
 }
 
-pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult {
+pub(crate) async fn list(Query(search): Query<SearchForm>, call: Call) -> PageResult {
     let (visitor, standing) = (&call.visitor, &call.visitor.standing);
-    let (query, form) = Filled::with(search).read(|search| query(search, visitor, ROWS));
+    let (query, form) = FilledForm::with(search).read(|search| query(search, visitor, ROWS));
     let found = OptionFuture::from(query.map(|query| call.views.events(query)))
         .await
         .transpose()?
@@ -83,7 +83,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         ("DeadLettered", "Dead-lettered", Some((dead, Tone::Bad))),
         (UNMATCHED, "Unmatched", None),
     ];
-    let mut list = List::new(PATH, &form)
+    let mut list = ListPage::new(PATH, &form)
         .with_tabs("Delivery status", "state", tabs, &form)
         .with_older(found.next_before, &form);
     list.of_page(found.rows.len(), ["event", "events"]);
@@ -103,8 +103,8 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     list.kept = Vec::new(); // the form has the state itself
     let days = call.views.topic_days(visitor.now).await?;
     answer!("pages/events.html", visitor, "Events", {
-        list: List = list,
-        form: Filled<Search> = form,
+        list: ListPage = list,
+        form: FilledForm<SearchForm> = form,
         published: u64 = days.values().flat_map(|day| day.published).sum(),
         kept_for: Duration = call.broker.options().retention.delivered,
         table: EventTable = EventTable::new(found.rows, empty),
@@ -113,7 +113,11 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     })
 }
 
-fn query(search: &Search, visitor: &Visitor, limit: usize) -> Result<EventQuery, Vec<FormError>> {
+fn query(
+    search: &SearchForm,
+    visitor: &Visitor,
+    limit: usize,
+) -> Result<EventQuery, Vec<FormError>> {
     Ok(EventQuery {
         filter: search.events(visitor)?,
         before: cursor(&search.before).map(EventKey),
@@ -121,7 +125,7 @@ fn query(search: &Search, visitor: &Visitor, limit: usize) -> Result<EventQuery,
     })
 }
 
-fn recipe(call: &Call, search: &Search) -> Recipe {
+fn recipe(call: &Call, search: &SearchForm) -> Recipe {
     let mut flags = search.flags(call.visitor.now);
     let mut command = command("everpost events list", &flags);
     if search.is_for_unmatched() {
@@ -134,7 +138,7 @@ fn recipe(call: &Call, search: &Search) -> Recipe {
 /// The newest events that are meant, each on a line as the management API shows it.
 pub(crate) async fn export(
     memory: Option<Extension<RequestMemory>>,
-    Query(search): Query<Search>,
+    Query(search): Query<SearchForm>,
     call: Call,
 ) -> PageResult {
     let events = FileEvents {

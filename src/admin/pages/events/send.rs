@@ -8,9 +8,9 @@ pub(crate) fn send_page(key: EventKey, subscription: &str) -> String {
 }
 
 /// An event, and the subscription that it may be sent to.
-pub(crate) struct Sending(StoredEvent, String);
+pub(crate) struct EventToSend(StoredEvent, String);
 
-impl Subject for Sending {
+impl Subject for EventToSend {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         let event = find(site, name_of(names, "key")).await?;
         let subscription = name_of(names, "subscription").to_owned();
@@ -22,8 +22,8 @@ impl Subject for Sending {
     }
 }
 
-pub(crate) async fn ask_to_send(call: Call<Sending>) -> PageResult<Question> {
-    let Sending(stored, name) = &call.of;
+pub(crate) async fn ask_to_send(call: Call<EventToSend>) -> PageResult<Question> {
+    let EventToSend(stored, name) = &call.of;
     let now = call.visitor.now;
     call.broker.match_again(stored.key, name, now).await?;
     let (kind, id) = (&stored.event.event_type, &stored.event.id);
@@ -36,8 +36,8 @@ pub(crate) async fn ask_to_send(call: Call<Sending>) -> PageResult<Question> {
         .would(to_nobody_else(stored.received_at, now)))
 }
 
-pub(crate) async fn send(call: Call<Sending>) -> PageResult<Flash> {
-    let Sending(StoredEvent { key, .. }, name) = &call.of;
+pub(crate) async fn send(call: Call<EventToSend>) -> PageResult<Flash> {
+    let EventToSend(StoredEvent { key, .. }, name) = &call.of;
     let delivery = call.broker.send_stored(call.by(), *key, name).await?;
     let said = format!("Delivery {delivery} of event {key} to {name} has been made.");
     Ok(Flash::done(said)

@@ -8,7 +8,7 @@ use crate::wire::resource::parse_inspector;
 pub(crate) struct InspectorForm(Form);
 
 impl Sheet<()> for InspectorForm {
-    const HEAD: Head = (Fields::Inspector, "New inspector", LIST);
+    const HEAD: Head = (SheetFields::Inspector, "New inspector", LIST);
 
     fn begin(_: &Call) -> PageResult<Self> {
         Ok(Self::of(&InspectorDefinition::default()))
@@ -25,7 +25,7 @@ impl Sheet<()> for InspectorForm {
 }
 
 impl Sheet<Inspector> for InspectorForm {
-    const HEAD: Head = (Fields::Inspector, "Edit inspector", "");
+    const HEAD: Head = (SheetFields::Inspector, "Edit inspector", "");
 
     fn begin(call: &Call<Inspector>) -> PageResult<Self> {
         Ok(Self::of(&call.of.definition))
@@ -89,7 +89,7 @@ mod tests {
         ] {
             let mut form = Form::of([("answers", "200")]);
             form.set(field, text);
-            let form = Filled::<InspectorForm>::sent(&form);
+            let form = FilledForm::<InspectorForm>::sent(&form);
             let form_errors = form.values.read().expect_err(text);
             assert!(
                 form_errors[0].fits(field),

@@ -28,7 +28,7 @@ pub(crate) async fn list(call: Call) -> PageResult {
     }
     let recipe = Recipe::list(&call, "inspectors", "inspectors list", &[]);
     answer!("pages/inspectors.html", &call.visitor, "Inspectors", {
-        list: List = List::whole(rows.len(), ["inspector", "inspectors"], recipe),
+        list: ListPage = ListPage::whole(rows.len(), ["inspector", "inspectors"], recipe),
         // Each with its newest request.
         rows: Vec<(Inspector, Option<InspectedRequest>)> = rows,
         site: Arc<Site> = call.site,

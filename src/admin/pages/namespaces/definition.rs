@@ -10,7 +10,7 @@ use crate::wire::resource::{namespace_to_text, parse_namespace, patch_namespace}
 pub(crate) struct NamespaceForm(Form);
 
 impl Sheet<()> for NamespaceForm {
-    const HEAD: Head = (Fields::Namespace, "New namespace", LIST);
+    const HEAD: Head = (SheetFields::Namespace, "New namespace", LIST);
 
     fn begin(_: &Call) -> PageResult<Self> {
         Ok(Self(Form::of([("location", "local"), ("capacity", "1")])))
@@ -26,7 +26,7 @@ impl Sheet<()> for NamespaceForm {
 }
 
 impl Sheet<Arc<NamespaceEntry>> for NamespaceForm {
-    const HEAD: Head = (Fields::Namespace, "Edit namespace", "");
+    const HEAD: Head = (SheetFields::Namespace, "Edit namespace", "");
 
     fn begin(call: &Call<Arc<NamespaceEntry>>) -> PageResult<Self> {
         Ok(Self::of(&call.of.namespace.definition))
@@ -85,7 +85,7 @@ mod tests {
             ("tags", "team"),
         ] {
             let form = Form::of([("location", "local"), (field, value)]);
-            let form = Filled::<NamespaceForm>::sent(&form);
+            let form = FilledForm::<NamespaceForm>::sent(&form);
             let form_errors = form.values.read(parse_namespace).expect_err(value);
             assert!(
                 form_errors[0].fits(field),

@@ -36,7 +36,7 @@ pub(crate) async fn list(call: Call) -> PageResult {
     let rows: Vec<(Row, TopicDay)> = rows.collect();
     let recipe = Recipe::of(&call, "/namespaces", "everpost namespaces list");
     answer!("pages/namespaces.html", &call.visitor, "Namespaces", {
-        list: List = List::whole(rows.len(), ["namespace", "namespaces"], recipe),
+        list: ListPage = ListPage::whole(rows.len(), ["namespace", "namespaces"], recipe),
         rows: Vec<(Row, TopicDay)> = rows,
     })
 }

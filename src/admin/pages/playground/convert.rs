@@ -12,7 +12,10 @@ const BATCHED: u32 = 10;
 
 /// The request for the event, by a subscription that takes what is published like it in the way that the form chooses,
 /// if there could be one.
-pub(super) async fn write(call: &Call, pasted: &Pasted) -> Result<Option<Outcome>, FormError> {
+pub(super) async fn write(
+    call: &Call,
+    pasted: &Pasted,
+) -> Result<Option<PlaygroundOutcome>, FormError> {
     let topic = given(&pasted.topic)
         .map(|name| call.topic(&name))
         .transpose()
@@ -51,7 +54,7 @@ pub(super) async fn write(call: &Call, pasted: &Pasted) -> Result<Option<Outcome
     let (headers, body) = request.expect("its destination is a webhook");
     let mut headers = header_texts(&headers);
     headers.sort();
-    Ok(Some(Outcome::Request {
+    Ok(Some(PlaygroundOutcome::Request {
         from: read.schema.name(),
         into: subscription.definition.delivery_schema.name(),
         headers,

@@ -13,7 +13,10 @@ const FILTER_BYTES_MAX: usize = 65_536;
 const RECIPE_BYTES_MAX: usize = 4_096;
 
 /// Tries the filter, or writes that of the chosen subscription into the form.
-pub(super) async fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Outcome>, FormError> {
+pub(super) async fn use_it(
+    call: &Call,
+    pasted: &mut Pasted,
+) -> Result<Option<PlaygroundOutcome>, FormError> {
     let registry = call.broker.registry();
     let gone = "There is no such topic or event subscription any more.";
     let of = Of::named(pasted.of.trim(), &registry).ok_or_else(|| FormError::of("of", gone))?;
@@ -35,7 +38,7 @@ pub(super) async fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Ou
         let explain = move || filter.explain(&event.view());
         let result = try_out(steps, explain).await.map_err(busy)?;
         let why_not = result.first_failed().map(unmet);
-        let outcome = Outcome::Filter(result, None, why_not, Recipe::default());
+        let outcome = PlaygroundOutcome::Filter(result, None, why_not, Recipe::default());
         return Ok(Some(outcome));
     }
     let none = "Write a filter here, or choose an event subscription above to try its own.";
@@ -48,11 +51,11 @@ pub(super) async fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Ou
             let explained = explain_to_one(topic, subscription, &event.event, now);
             let explanation = explained.await.map_err(busy)?;
             let why_not = why_not(&explanation);
-            Outcome::Filter(explanation.verdict, name, why_not, recipe)
+            PlaygroundOutcome::Filter(explanation.verdict, name, why_not, recipe)
         }
         None => {
             let results = FilterResults::of_pasted(&event.event, topic, now);
-            Outcome::Everybody(results.await.map_err(busy)?, recipe)
+            PlaygroundOutcome::Everybody(results.await.map_err(busy)?, recipe)
         }
     }))
 }

@@ -59,7 +59,7 @@ struct Pasted {
     r#do: String,
 }
 
-enum Outcome {
+enum PlaygroundOutcome {
     /// How an event fares with a filter that belongs to nobody, or with that of an event subscription, clause by
     /// clause; why it does not match; and the question for the command line.
     Filter(FilterResult, Option<String>, Option<String>, Recipe),
@@ -87,7 +87,7 @@ pub(crate) fn tool(tool: Tool) -> MethodRouter<Arc<Site>> {
         draw_tool(tool, &call, pasted, Ok(None))
     };
     let send = move |call: Call| async move {
-        let mut pasted = Filled::<Pasted>::sent(&call.form).values;
+        let mut pasted = FilledForm::<Pasted>::sent(&call.form).values;
         let outcome = match tool {
             Tool::Filter => filter::use_it(&call, &mut pasted).await,
             Tool::Convert => convert::write(&call, &pasted).await,
@@ -102,15 +102,15 @@ fn draw_tool(
     tool: Tool,
     call: &Call,
     pasted: Pasted,
-    outcome: Result<Option<Outcome>, FormError>,
+    outcome: Result<Option<PlaygroundOutcome>, FormError>,
 ) -> PageResult {
     let (outcome, fault) = outcome.map_or_else(|fault| (None, Some(fault)), |it| (it, None));
     let at = tool as usize;
     answer!("pages/playground_tool.html", &call.visitor, TOOLS[at].1, {
         at: usize = at,
         tool: Tool = tool,
-        form: Filled<Pasted> = Filled::with(pasted).with_faults(fault),
-        outcome: Option<Outcome> = outcome,
+        form: FilledForm<Pasted> = FilledForm::with(pasted).with_faults(fault),
+        outcome: Option<PlaygroundOutcome> = outcome,
     }, form)
 }
 

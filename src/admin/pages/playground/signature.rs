@@ -32,7 +32,10 @@ impl Pasted {
     }
 }
 
-pub(super) fn check(pasted: &Pasted, now: Timestamp) -> Result<Option<Outcome>, FormError> {
+pub(super) fn check(
+    pasted: &Pasted,
+    now: Timestamp,
+) -> Result<Option<PlaygroundOutcome>, FormError> {
     let secret = SigningSecret::parse(pasted.secret.trim())
         .map_err(|error| FormError::of("secret", sentence(&error.to_string())))?;
     for (name, text) in pasted.headers() {
@@ -44,7 +47,7 @@ pub(super) fn check(pasted: &Pasted, now: Timestamp) -> Result<Option<Outcome>, 
     }
     check_size("body", &pasted.body, BODY_BYTES_MAX)?;
     let verdict = evaluate(pasted, &[secret], now);
-    Ok(Some(Outcome::Signature(verdict)))
+    Ok(Some(PlaygroundOutcome::Signature(verdict)))
 }
 
 fn evaluate(pasted: &Pasted, secrets: &[SigningSecret], now: Timestamp) -> SignatureVerdict {

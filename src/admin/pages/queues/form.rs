@@ -20,7 +20,7 @@ const FILTER: &str = "filter";
 const FILTER_ERRORS: &str = "deadLetteringOnFilterEvaluationExceptions";
 
 impl Sheet<()> for QueueForm {
-    const HEAD: Head = (Fields::Queue, "New queue", LIST);
+    const HEAD: Head = (SheetFields::Queue, "New queue", LIST);
 
     fn begin(_: &Call) -> PageResult<Self> {
         let defaults = parse_queue(&json!({})).map_err(PageError::rejected)?;
@@ -45,7 +45,7 @@ impl Sheet<()> for QueueForm {
 }
 
 impl Sheet<BusTopic> for QueueForm {
-    const HEAD: Head = (Fields::Queue, "New subscription of", "");
+    const HEAD: Head = (SheetFields::Queue, "New subscription of", "");
 
     fn begin(_: &Call<BusTopic>) -> PageResult<Self> {
         let defaults = parse_service_bus_subscription(&json!({}));
@@ -74,10 +74,10 @@ impl Sheet<BusTopic> for QueueForm {
     }
 }
 
-impl Sheet<Queue> for QueueForm {
-    const HEAD: Head = (Fields::Queue, "Edit", "");
+impl Sheet<QueueName> for QueueForm {
+    const HEAD: Head = (SheetFields::Queue, "Edit", "");
 
-    fn begin(call: &Call<Queue>) -> PageResult<Self> {
+    fn begin(call: &Call<QueueName>) -> PageResult<Self> {
         let Some(queue) = call.of.topic.queue_definition() else {
             return Ok(Self::of_subscription(&call.of.definition));
         };
@@ -88,15 +88,15 @@ impl Sheet<Queue> for QueueForm {
         Ok(form)
     }
 
-    fn title(call: &Call<Queue>) -> String {
+    fn title(call: &Call<QueueName>) -> String {
         format!("Edit {} {}", call.of.noun(), call.of.name())
     }
 
-    fn remark(call: &Call<Queue>) -> String {
+    fn remark(call: &Call<QueueName>) -> String {
         call.of.noun().to_owned()
     }
 
-    async fn save(&self, call: &Call<Queue>) -> PageResult {
+    async fn save(&self, call: &Call<QueueName>) -> PageResult {
         // The form does not have what cannot be changed.
         let pull = &call.of.definition.pull;
         let mut fixed = json!({ "requiresSession": pull.receiving.has_sessions });
@@ -202,7 +202,7 @@ impl QueueForm {
         said: &str,
     ) -> PageResult {
         let found = saved.map_err(at_field)?;
-        let queue = existing(Queue::of(found), QUEUE, noun)?;
+        let queue = existing(QueueName::of(found), QUEUE, noun)?;
         let done = Flash::done(format!("{noun} {} {said}", queue.name()));
         call.visitor.leave(done, &queue.page()).await
     }

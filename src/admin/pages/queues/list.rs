@@ -5,9 +5,9 @@ use super::*;
 /// Messages that are not available, and are looked at in each queue of a page: about a millisecond's worth.
 pub(crate) const COUNTED_MAX: u64 = 1_000;
 
-pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
-    let (filter, visitor) = (Filled::with(filter), &call.visitor);
-    let (mut list, found) = List::by_name(LIST, &filter, queues(&call), key, "queues");
+pub(crate) async fn list(Query(filter): Query<NameQuery>, call: Call) -> PageResult {
+    let (filter, visitor) = (FilledForm::with(filter), &call.visitor);
+    let (mut list, found) = ListPage::by_name(LIST, &filter, queues(&call), key, "queues");
     list.recipe = Recipe::of(&call, "/queues", "everpost queues list");
     if !found.is_empty() {
         list.export = Some(link("/admin/export-queues", &filter.pairs()));
@@ -29,14 +29,14 @@ pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageRe
     });
     answer!("pages/queue_list.html", visitor, "Queues", {
         // With what was sent to them and completed in the last day.
-        rows: Vec<(Queue, MessageCounts, TopicDay, u64)> = rows.collect(),
-        list: List = list,
-        filter: Filled<NameFilter> = filter,
+        rows: Vec<(QueueName, MessageCounts, TopicDay, u64)> = rows.collect(),
+        list: ListPage = list,
+        filter: FilledForm<NameQuery> = filter,
     })
 }
 
 /// Exports the queues that match the filter, one JSON document a line, as the management API shows them.
-pub(crate) async fn export(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
+pub(crate) async fn export(Query(filter): Query<NameQuery>, call: Call) -> PageResult {
     let found = filter.matching(queues(&call), key);
     let tier = call.broker.options().service_bus_tier;
     let mut lines = Vec::new();
@@ -52,18 +52,18 @@ pub(crate) async fn export(Query(filter): Query<NameFilter>, call: Call) -> Page
     Ok(file("queues.ndjson", NDJSON, lines))
 }
 
-async fn counts(call: &Call, queues: &[Queue]) -> PageResult<Vec<MessageCounts>> {
+async fn counts(call: &Call, queues: &[QueueName]) -> PageResult<Vec<MessageCounts>> {
     let ids = queues.iter().map(|queue| queue.subscription.id).collect();
     let (views, now) = (&call.views, call.visitor.now);
     let counts = views.message_counts(ids, now, COUNTED_MAX);
     Ok(counts.await?)
 }
 
-fn queues(call: &Call) -> Vec<Queue> {
+fn queues(call: &Call) -> Vec<QueueName> {
     let all = call.broker.queues().into_iter();
-    all.filter_map(Queue::of).collect()
+    all.filter_map(QueueName::of).collect()
 }
 
-fn key(queue: &Queue) -> String {
+fn key(queue: &QueueName) -> String {
     queue.topic_name().key()
 }

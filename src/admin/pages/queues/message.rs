@@ -6,19 +6,19 @@ use crate::broker::{TooManyTrials, try_out};
 use crate::model::rule::Steps;
 use crate::store::Peeked;
 use crate::wire::amqp::Value as AmqpValue;
-use crate::wire::amqp::message::{Message as Encoded, Properties};
+use crate::wire::amqp::message::{Message as Encoded, MessageProperties};
 use crate::wire::service_bus::copy::SentMessage;
 use crate::wire::service_bus::message::of_stored;
 
 pub(crate) struct QueuedMessage {
     pub(crate) peeked: Peeked,
     pub(crate) sent: Encoded,
-    pub(crate) properties: Properties,
+    pub(crate) properties: MessageProperties,
     pub(crate) expires_at: Option<Timestamp>,
 }
 
 impl QueuedMessage {
-    pub(crate) fn of(call: &Call<Queue>, peeked: Peeked) -> Self {
+    pub(crate) fn of(call: &Call<QueueName>, peeked: Peeked) -> Self {
         let (topic, subscription) = (&call.of.topic, &call.of.subscription);
         let schema = subscription.definition.delivery_schema;
         let sent = of_stored(&peeked.event, schema, &topic.resource_id);
@@ -95,7 +95,7 @@ impl QueuedMessage {
 
 /// The rules of the subscription, each with why the message does not match it now, if so.
 async fn rules(
-    call: &Call<Queue>,
+    call: &Call<QueueName>,
     message: &QueuedMessage,
 ) -> Result<Vec<(BusRule, Option<String>)>, TooManyTrials> {
     let rules = BusRule::all_of(call);
@@ -119,7 +119,7 @@ async fn rules(
 }
 
 /// The message that the address names, also one that is a dead letter.
-async fn find(call: &Call<Queue>) -> PageResult<QueuedMessage> {
+async fn find(call: &Call<QueueName>) -> PageResult<QueuedMessage> {
     let (id, text) = (call.of.subscription.id, name_of(&call.names, "number"));
     let number: i64 = numbered("message", text)?;
     for queue in [QueueRef::pending(id), QueueRef::dead_letters(id)] {
@@ -136,7 +136,7 @@ async fn find(call: &Call<Queue>) -> PageResult<QueuedMessage> {
     existing(None, "message", format!("{number} in {}", call.of.name()))
 }
 
-pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<Queue>) -> PageResult {
+pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<QueueName>) -> PageResult {
     let message = find(&call).await?;
     let rules = rules(&call, &message).await?;
     let (visitor, number) = (&call.visitor, message.peeked.delivery.number);
@@ -149,12 +149,12 @@ pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<Queue>) 
         // Those of the application, for whoever sees data.
         properties: Option<Vec<(String, Value)>> = sees_data.then(|| message.application_properties()),
         rules: Vec<(BusRule, Option<String>)> = rules,
-        queue: Queue = call.of.clone(),
+        queue: QueueName = call.of.clone(),
         message: QueuedMessage = message,
     })
 }
 
-pub(crate) async fn download(call: Call<Queue>) -> PageResult {
+pub(crate) async fn download(call: Call<QueueName>) -> PageResult {
     let message = find(&call).await?;
     let (number, body) = (message.peeked.delivery.number, message.sent.plain_body());
     Ok(body_file(&format!("message-{number}"), body))

@@ -20,13 +20,13 @@ const QUEUE: &str = "queue";
 const SUBSCRIPTION: &str = "subscription";
 
 #[derive(Clone, Debug)]
-pub(crate) struct Queue {
+pub(crate) struct QueueName {
     pub(crate) topic: Arc<TopicEntry>,
     pub(crate) subscription: Arc<EventSubscription>,
     pub(crate) definition: MessageSubscription,
 }
 
-impl Queue {
+impl QueueName {
     pub(crate) fn of((topic, subscription): crate::broker::Queue) -> Option<Self> {
         Some(Self {
             definition: MessageSubscription::of(&subscription.definition)?,
@@ -84,7 +84,7 @@ impl Queue {
     }
 }
 
-impl Subject for Queue {
+impl Subject for QueueName {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         if let Some(text) = names.get("name") {
             let topic = named_in("topic", name_of(names, "topic"), TopicName::parse)?;

@@ -7,7 +7,7 @@ use crate::broker::NewMessage;
 use crate::model::limits::{MESSAGE_ID_MAX, SESSION_ID_MAX};
 use crate::model::session::is_session_id;
 use crate::wire::amqp::Value as AmqpValue;
-use crate::wire::amqp::message::{Message as Encoded, Properties};
+use crate::wire::amqp::message::{Message as Encoded, MessageProperties};
 use crate::wire::amqp::value::Map;
 use crate::wire::service_bus::message::{of_event, to_event};
 
@@ -28,7 +28,7 @@ pub(crate) struct MessageForm {
 }
 
 impl Sheet<BusTopic> for MessageForm {
-    const HEAD: Head = (Fields::Message, "Send message to", "");
+    const HEAD: Head = (SheetFields::Message, "Send message to", "");
 
     fn begin(_: &Call<BusTopic>) -> PageResult<Self> {
         Ok(Self::blank())
@@ -43,14 +43,14 @@ impl Sheet<BusTopic> for MessageForm {
     }
 }
 
-impl Sheet<Queue> for MessageForm {
-    const HEAD: Head = (Fields::Message, "Send message to", "");
+impl Sheet<QueueName> for MessageForm {
+    const HEAD: Head = (SheetFields::Message, "Send message to", "");
 
-    fn begin(_: &Call<Queue>) -> PageResult<Self> {
+    fn begin(_: &Call<QueueName>) -> PageResult<Self> {
         Ok(Self::blank())
     }
 
-    fn remark(call: &Call<Queue>) -> String {
+    fn remark(call: &Call<QueueName>) -> String {
         let says = if call.of.definition.pull.receiving.has_sessions {
             "Required. Messages with the same one are received in their order."
         } else {
@@ -59,7 +59,7 @@ impl Sheet<Queue> for MessageForm {
         says.to_owned()
     }
 
-    async fn save(&self, call: &Call<Queue>) -> PageResult {
+    async fn save(&self, call: &Call<QueueName>) -> PageResult {
         let has_sessions = call.of.definition.pull.receiving.has_sessions;
         self.send(call, &call.of.topic, has_sessions).await
     }
@@ -74,7 +74,7 @@ where
         "" => MessageForm::begin(&call)?,
         key => MessageForm::like(&events::find(&call, key).await?.stored.event)?,
     };
-    Ok(draw_sheet(&call, Filled::with(form)))
+    Ok(draw_sheet(&call, FilledForm::with(form)))
 }
 
 impl MessageForm {
@@ -172,12 +172,12 @@ impl MessageForm {
         let scheduled_at = reading.field("scheduledAt", &self.scheduled_at, noun, |text| {
             moment(text).filter(|at| *at > now)
         });
-        let properties = Properties {
+        let properties = MessageProperties {
             message_id: message_id.map(Into::into),
             subject: given(&self.subject),
             content_type,
             group_id,
-            ..Properties::default()
+            ..MessageProperties::default()
         };
         // Browsers end lines as HTTP does.
         let body = self.body.replace("\r\n", "\n").into_bytes();

@@ -10,7 +10,7 @@ const SHOWN: usize = 20;
 /// Which of its messages and sessions a page shows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Place {
+pub(crate) struct ShownPlace {
     /// The number of the first message.
     from: String,
     /// The messages of this session alone.
@@ -20,7 +20,7 @@ pub(crate) struct Place {
 }
 
 /// How clients reach a queue or a topic.
-pub(crate) struct Access {
+pub(crate) struct QueueAccess {
     /// The connection string as a JSON string, which is also one in Python. A hidden key is replaced by `KEY`.
     pub(crate) connection: Value,
     /// The connection strings of the keys that are shown.
@@ -28,11 +28,11 @@ pub(crate) struct Access {
     pub(crate) keys: Keys,
 }
 
-pub(crate) async fn show(Query(place): Query<Place>, call: Call<Queue>) -> PageResult {
+pub(crate) async fn show(Query(place): Query<ShownPlace>, call: Call<QueueName>) -> PageResult {
     draw_queue(&call, &place, Vec::new()).await
 }
 
-async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> PageResult {
+async fn draw_queue(call: &Call<QueueName>, place: &ShownPlace, shown: Vec<KeyName>) -> PageResult {
     let (of, views, visitor) = (&call.of, &call.views, &call.visitor);
     let (id, name) = (of.subscription.id, of.topic_name());
     let counts = views.message_counts(vec![id], visitor.now, QUEUE_COUNTED_MAX as u64);
@@ -48,7 +48,7 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
     let sessions = || views.message_sessions(id, place.after.clone(), SHOWN);
     let sessions = of.definition.pull.receiving.has_sessions.then(sessions);
     let sessions = OptionFuture::from(sessions).await.transpose()?;
-    let at = |place: Place| link(&of.page(), &Filled::with(place).pairs());
+    let at = |place: ShownPlace| link(&of.page(), &FilledForm::with(place).pairs());
     let (access, recipe) = if of.is_subscription() {
         let (topic, own) = (segment(name.as_str()), of.name());
         let path = format!("/serviceBusTopics/{topic}/subscriptions/{own}");
@@ -58,33 +58,33 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
     } else {
         let path = format!("/queues/{}", segment(name.as_str()));
         let recipe = Recipe::of(call, &path, format!("everpost queues show {name}"));
-        (Some(Access::of(call, &of.topic, shown).await?), recipe)
+        (Some(QueueAccess::of(call, &of.topic, shown).await?), recipe)
     };
     answer!("pages/queue.html", visitor, of.name(), {
         counts: MessageCounts = counts.await?.pop().unwrap_or_default(),
         messages: Vec<QueuedMessage> = messages.collect(),
         // The pages around: of messages, then of sessions; `None` where there is no other.
-        first: Option<String> = (from > 0).then(|| at(Place { from: String::new(), ..place.clone() })),
+        first: Option<String> = (from > 0).then(|| at(ShownPlace { from: String::new(), ..place.clone() })),
         next: Option<String> = next.first().map(|next| {
-            at(Place { from: next.delivery.number.to_string(), ..place.clone() })
+            at(ShownPlace { from: next.delivery.number.to_string(), ..place.clone() })
         }),
-        first_sessions: Option<String> = given(&place.after).map(|_| at(Place::default())),
+        first_sessions: Option<String> = given(&place.after).map(|_| at(ShownPlace::default())),
         next_sessions: Option<String> = sessions.as_ref().and_then(|page| page.next_before.clone())
-            .map(|after| at(Place { after, ..Place::default() })),
+            .map(|after| at(ShownPlace { after, ..ShownPlace::default() })),
         sessions: Option<Vec<SessionRow>> = sessions.map(|page| page.rows),
         // The one whose messages are shown alone.
         session: Option<String> = session.clone(),
         // Of a queue; a subscription is reached by the connection string of its topic.
-        access: Option<Access> = access,
+        access: Option<QueueAccess> = access,
         rules_of_it: Vec<BusRule> = BusRule::all_of(call),
         recipe: Recipe = recipe,
         path: String = of.page(),
         bytes: u64 = call.broker.queue_bytes(&[id, id.transfers()]),
-        queue: Queue = of.clone(),
+        queue: QueueName = of.clone(),
     })
 }
 
-impl Access {
+impl QueueAccess {
     pub(crate) async fn of<S: Keyed>(
         call: &Call<S>,
         topic: &TopicEntry,
@@ -118,17 +118,17 @@ impl Access {
     }
 }
 
-impl Keyed for Queue {
+impl Keyed for QueueName {
     fn owner(&self) -> KeyOwner {
         KeyOwner::Topic(self.topic.topic.id)
     }
 
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
-        draw_queue(call, &Place::default(), shown).await
+        draw_queue(call, &ShownPlace::default(), shown).await
     }
 }
 
-impl Deletable for Queue {
+impl Deletable for QueueName {
     const NOUN: &'static str = QUEUE;
 
     fn noun(&self) -> &'static str {

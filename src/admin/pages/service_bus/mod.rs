@@ -5,5 +5,5 @@ mod topic;
 
 pub(crate) use {rules::*, topic::*};
 
-use crate::admin::pages::queues::Queue;
+use crate::admin::pages::queues::QueueName;
 use crate::admin::pages::*;

@@ -9,13 +9,13 @@ use crate::wire::resource::bodies::RuleRequest;
 /// A rule of a subscription.
 #[derive(Clone, Debug)]
 pub(crate) struct BusRule {
-    of: Queue,
+    of: QueueName,
     pub(crate) rule: Arc<Rule>,
 }
 
 impl BusRule {
     /// Returns the rules of the subscription; a queue has none.
-    pub(crate) fn all_of(call: &Call<Queue>) -> Vec<Self> {
+    pub(crate) fn all_of(call: &Call<QueueName>) -> Vec<Self> {
         let of = &call.of;
         let all = of.topic.rules.of(of.subscription.id);
         all.map(|rule| Self {
@@ -42,7 +42,7 @@ impl BusRule {
 
 impl Subject for BusRule {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        let of = Queue::find(site, names).await?;
+        let of = QueueName::find(site, names).await?;
         let name = named_in("rule", name_of(names, "rule"), RuleName::parse)?;
         let found = site.broker.rule(&of.names(), &name)?;
         Ok(Self { of, rule: found })
@@ -79,14 +79,14 @@ pub(crate) const COMPARED: [(&str, &str); 8] = [
     ("correlationFilter.contentType", "Content type"),
 ];
 
-impl Sheet<Queue> for RuleForm {
-    const HEAD: Head = (Fields::Rule, "New rule for", "");
+impl Sheet<QueueName> for RuleForm {
+    const HEAD: Head = (SheetFields::Rule, "New rule for", "");
 
-    fn begin(_: &Call<Queue>) -> PageResult<Self> {
+    fn begin(_: &Call<QueueName>) -> PageResult<Self> {
         Ok(Self(Form::of([(TYPE, "SqlFilter")])))
     }
 
-    async fn save(&self, call: &Call<Queue>) -> PageResult {
+    async fn save(&self, call: &Call<QueueName>) -> PageResult {
         let rules = &call.of.topic.rules;
         let is_taken = |name: &RuleName| rules.find(call.of.subscription.id, name).is_some();
         let rule = self.read(&Rule::default_rule(), &Value::Null);
@@ -97,7 +97,7 @@ impl Sheet<Queue> for RuleForm {
 }
 
 impl Sheet<BusRule> for RuleForm {
-    const HEAD: Head = (Fields::Rule, "Edit rule", "");
+    const HEAD: Head = (SheetFields::Rule, "Edit rule", "");
 
     fn begin(call: &Call<BusRule>) -> PageResult<Self> {
         let names = [TYPE, SQL, ACTION, PROPERTIES]
@@ -114,7 +114,12 @@ impl Sheet<BusRule> for RuleForm {
     }
 }
 
-async fn put<S>(call: &Call<S>, of: &Queue, rule: Rule, (put, said): (Put, &str)) -> PageResult {
+async fn put<S>(
+    call: &Call<S>,
+    of: &QueueName,
+    rule: Rule,
+    (put, said): (Put, &str),
+) -> PageResult {
     let (topic, name) = (of.topic_name(), &of.subscription.name);
     let said = Flash::done(format!("Rule {} {said}", rule.name));
     let put = call.broker.put_rule(call.by(), topic, name, rule, put);
@@ -184,10 +189,10 @@ pub(crate) struct RuleTrial {
 }
 
 /// Tries a filter on messages that were sent to the topic.
-pub(crate) async fn try_rule(Query(asked): Query<RuleTrial>, call: Call<Queue>) -> PageResult {
+pub(crate) async fn try_rule(Query(asked): Query<RuleTrial>, call: Call<QueueName>) -> PageResult {
     let rules = BusRule::all_of(&call);
     let rule = rules.into_iter().find(|each| each.name() == asked.rule);
-    let form = Filled::with(asked);
+    let form = FilledForm::with(asked);
     let (tried, form) = form.read(|asked| asked.read(rule.as_ref()));
     let trial = match tried.flatten() {
         Some((filter, last)) => {
@@ -214,11 +219,11 @@ pub(crate) async fn try_rule(Query(asked): Query<RuleTrial>, call: Call<Queue>) 
     let name = rule.as_ref().map(BusRule::name);
     let title = name.map_or("Try a filter".to_owned(), |name| format!("Try rule {name}"));
     answer!("pages/bus_rule_trial.html", &call.visitor, title, {
-        form: Filled<RuleTrial> = form,
+        form: FilledForm<RuleTrial> = form,
         // The rule that is tried, if it is one that there is.
         rule: Option<BusRule> = rule,
         trial: Option<TrialText> = trial,
-        of: Queue = call.of,
+        of: QueueName = call.of,
     }, form)
 }
 

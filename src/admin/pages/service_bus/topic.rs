@@ -1,7 +1,7 @@
 //! The list of topics, the page of one, and the form that makes and changes it.
 
 use super::*;
-use crate::admin::pages::queues::{Access, COUNTED_MAX, WINDOW, counted};
+use crate::admin::pages::queues::{COUNTED_MAX, QueueAccess, WINDOW, counted};
 use crate::admin::pages::topics::{MESSAGES, also_deleted, losing};
 use crate::model::queue::ServiceBusTopic;
 use crate::wire::resource::bodies::ServiceBusTopicRequest;
@@ -31,7 +31,7 @@ pub(crate) async fn list(call: Call) -> PageResult {
     let command = "everpost service-bus topics list";
     let recipe = Recipe::of(&call, "/serviceBusTopics", command);
     answer!("pages/bus_topics.html", &call.visitor, "Service Bus topics", {
-        list: List = List::whole(topics.len(), ["topic", "topics"], recipe),
+        list: ListPage = ListPage::whole(topics.len(), ["topic", "topics"], recipe),
         rows: Vec<(BusTopic, QueueDepth)> = topics
             .into_iter()
             .map(|topic| (BusTopic(Arc::clone(&topic)), depths.topics([&topic])))
@@ -45,8 +45,9 @@ pub(crate) async fn show(call: Call<BusTopic>) -> PageResult {
 
 async fn draw_topic(call: &Call<BusTopic>, shown: Vec<KeyName>) -> PageResult {
     let (topic, visitor) = (&call.of.0, &call.visitor);
-    let queue = |each: &Arc<EventSubscription>| Queue::of((Arc::clone(topic), Arc::clone(each)));
-    let queues: Vec<Queue> = topic.message_subscriptions().filter_map(queue).collect();
+    let queue =
+        |each: &Arc<EventSubscription>| QueueName::of((Arc::clone(topic), Arc::clone(each)));
+    let queues: Vec<QueueName> = topic.message_subscriptions().filter_map(queue).collect();
     let ids = queues.iter().map(|each| each.subscription.id).collect();
     let counts = call
         .views
@@ -56,13 +57,13 @@ async fn draw_topic(call: &Call<BusTopic>, shown: Vec<KeyName>) -> PageResult {
     let api = format!("/serviceBusTopics/{}", segment(name.as_str()));
     let command = format!("everpost service-bus topics show {name}");
     answer!("pages/bus_topic.html", visitor, name.to_string(), {
-        access: Access = Access::of(call, topic, shown).await?,
+        access: QueueAccess = QueueAccess::of(call, topic, shown).await?,
         depth: QueueDepth = QueueDepths::of(call, [topic]).await?.total(),
         scheduled: String = counted(
             counts.iter().map(|each| each.scheduled).sum(),
             counts.iter().any(|each| each.is_partial),
         ),
-        rows: Vec<(Queue, MessageCounts)> = queues.into_iter().zip(counts).collect(),
+        rows: Vec<(QueueName, MessageCounts)> = queues.into_iter().zip(counts).collect(),
         recipe: Recipe = Recipe::of(call, &api, command),
         path: String = call.of.page(),
         bytes: u64 = call.broker.queue_bytes(&topic.measured),
@@ -104,7 +105,7 @@ impl Deletable for BusTopic {
 pub(crate) struct BusTopicForm(Form);
 
 impl Sheet<()> for BusTopicForm {
-    const HEAD: Head = (Fields::ServiceBusTopic, "New Service Bus topic", LIST);
+    const HEAD: Head = (SheetFields::ServiceBusTopic, "New Service Bus topic", LIST);
 
     fn begin(_: &Call) -> PageResult<Self> {
         let defaults = parse_service_bus_topic(&json!({})).map_err(PageError::rejected)?;
@@ -122,7 +123,7 @@ impl Sheet<()> for BusTopicForm {
 }
 
 impl Sheet<BusTopic> for BusTopicForm {
-    const HEAD: Head = (Fields::ServiceBusTopic, "Edit topic", "");
+    const HEAD: Head = (SheetFields::ServiceBusTopic, "Edit topic", "");
 
     fn begin(call: &Call<BusTopic>) -> PageResult<Self> {
         let definition = call.of.definition()?;
@@ -186,7 +187,7 @@ impl BusTopicForm {
 }
 
 /// The subscription that examples receive from, and whether it has sessions.
-fn first_of(rows: &[(Queue, MessageCounts)]) -> (String, bool) {
+fn first_of(rows: &[(QueueName, MessageCounts)]) -> (String, bool) {
     let first = rows.first();
     first.map_or_else(
         || ("SUBSCRIPTION".to_owned(), false),

@@ -46,28 +46,36 @@ impl Subject for Editing {
 
 impl Editing {
     /// Where the form is sent to be saved, or with `/draft` to be drawn again.
-    fn address(&self, kind: Kind, end: &str) -> String {
+    fn address(&self, kind: DefinitionKind, end: &str) -> String {
         let page = self.page();
         match (&self.current, kind) {
             (Some(_), _) => format!("{page}/edit{end}"),
-            (None, Kind::Queue) => format!("{page}/new-subscription{end}?deliveryMode=Queue"),
-            (None, Kind::Custom | Kind::Push) => format!("{page}/new-subscription{end}"),
+            (None, DefinitionKind::Queue) => {
+                format!("{page}/new-subscription{end}?deliveryMode=Queue")
+            }
+            (None, DefinitionKind::Custom | DefinitionKind::Push) => {
+                format!("{page}/new-subscription{end}")
+            }
         }
     }
 
     /// The form before anybody has sent it; the address chooses how a new one of a namespace topic delivers.
-    fn draft(&self, asked: &Names) -> Draft {
+    fn draft(&self, asked: &Names) -> SubscriptionDraft {
         let current = self.current.as_deref();
         let mode = match (current, name_of(asked, "deliveryMode")) {
             (Some(current), _) => current.definition.destination.delivery_mode(),
             (None, "Queue") => DeliveryMode::Queue,
             (None, _) => DeliveryMode::Push,
         };
-        Draft::of(&self.topic, Kind::of(&self.topic, mode), current)
+        SubscriptionDraft::of(&self.topic, DefinitionKind::of(&self.topic, mode), current)
     }
 }
 
-async fn draw_form(call: &Call<Editing>, form: Draft, trial: Option<TrialText>) -> PageResult {
+async fn draw_form(
+    call: &Call<Editing>,
+    form: SubscriptionDraft,
+    trial: Option<TrialText>,
+) -> PageResult {
     let (topic, of) = (&call.of.topic, &call.of.topic.topic.name);
     let inspectors = if form.kind.is_pushed() {
         call.views.inspectors().await?
@@ -76,9 +84,9 @@ async fn draw_form(call: &Call<Editing>, form: Draft, trial: Option<TrialText>) 
     };
     let title = match (&call.of.current, form.kind) {
         (Some(current), _) => format!("Edit event subscription {}", current.name),
-        (None, Kind::Queue) => format!("New pull subscription of {of}"),
-        (None, Kind::Push) => format!("New push subscription of {of}"),
-        (None, Kind::Custom) => format!("New event subscription of {of}"),
+        (None, DefinitionKind::Queue) => format!("New pull subscription of {of}"),
+        (None, DefinitionKind::Push) => format!("New push subscription of {of}"),
+        (None, DefinitionKind::Custom) => format!("New event subscription of {of}"),
     };
     answer!("pages/subscription_form.html", &call.visitor, title, {
         of: Editing = call.of.clone(),
@@ -87,7 +95,7 @@ async fn draw_form(call: &Call<Editing>, form: Draft, trial: Option<TrialText>) 
         inspectors: Vec<InspectorName> = inspectors.into_iter().map(|each| each.name).collect(),
         shuts_out_this_machine: bool = call.broker.options().egress.shuts_out_this_machine(),
         trial: Option<TrialText> = trial,
-        form: Draft = form,
+        form: SubscriptionDraft = form,
     }, form)
 }
 
@@ -150,7 +158,7 @@ pub(crate) async fn save(Query(asked): Query<Names>, call: Call<Editing>) -> Pag
     }
 }
 
-async fn put(call: &Call<Editing>, draft: &Draft) -> PageResult<Subscription> {
+async fn put(call: &Call<Editing>, draft: &SubscriptionDraft) -> PageResult<Subscription> {
     let Editing { topic, current } = &call.of;
     let (now, https) = (call.visitor.now, call.broker.options().egress.require_https);
     let (by, of, broker) = (call.by(), &topic.topic.name, &call.broker);

@@ -28,14 +28,14 @@ const TABS: [(&str, &str, Tone); 4] = [
 ];
 
 pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -> PageResult {
-    let (filter, visitor) = (Filled::with(filter), &call.visitor);
+    let (filter, visitor) = (FilledForm::with(filter), &call.visitor);
     let standing = &visitor.standing;
     let (fitting, rows, next) = filter.values.page(standing);
     let tabs = TABS.map(|(value, title, tone)| {
         let fitting = standing.all().filter(|(_, state)| is_in_tab(value, state));
         (value, title, Some((fitting.count() as u64, tone)))
     });
-    let mut list = List::new(PATH, &filter)
+    let mut list = ListPage::new(PATH, &filter)
         .with_tabs("State", "state", tabs, &filter)
         .with_older(next, &filter);
     list.turns = ["First", "Previous", "Next"];
@@ -55,15 +55,15 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
     answer!("pages/subscriptions.html", visitor, "Subscriptions", {
         // Those that have any.
         topics: usize = topics.filter(|it| !it.subscriptions.is_empty()).count(),
-        list: List = list,
-        filter: Filled<SubscriptionFilter> = filter,
+        list: ListPage = list,
+        filter: FilledForm<SubscriptionFilter> = filter,
         table: SubscriptionTable = table,
     })
 }
 
 impl SubscriptionFilter {
     /// How many fit, those of one page, the worst first, and where the next one begins if more follow.
-    fn page(&self, standing: &Standing) -> (usize, Vec<Subscription>, Option<usize>) {
+    fn page(&self, standing: &StandingView) -> (usize, Vec<Subscription>, Option<usize>) {
         let all = standing.registry.subscriptions().map(Subscription::of);
         let fitting = all.filter(|of| self.fits(of, &standing.of(&of.subscription)));
         let mut fitting: Vec<_> = fitting.collect();
@@ -98,12 +98,12 @@ fn is_in_tab(tab: &str, state: &Stand<'_>) -> bool {
     }
 }
 
-fn labels(standing: &Standing) -> BTreeSet<&String> {
+fn labels(standing: &StandingView) -> BTreeSet<&String> {
     let all = standing.all().map(|(_, state)| state.subscription);
     all.flat_map(|each| &each.definition.labels).collect()
 }
 
-fn empty(visitor: &Visitor, list: &List) -> Empty {
+fn empty(visitor: &Visitor, list: &ListPage) -> Empty {
     if !list.is_whole() {
         return Empty::no_match("No subscription matches this filter.", PATH);
     }

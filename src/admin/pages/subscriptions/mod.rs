@@ -11,7 +11,9 @@ mod trial;
 
 pub(crate) use {actions::*, form::*, list::*, show::*, signing::*, table::*, trial::*};
 
-use self::definition::{CLAUSES, Draft, HEADERS, Kind, SIGN, SIGNING_SECRET, clauses};
+use self::definition::{
+    CLAUSES, DefinitionKind, HEADERS, SIGN, SIGNING_SECRET, SubscriptionDraft, clauses,
+};
 use crate::admin::pages::*;
 
 #[derive(Clone, Debug)]

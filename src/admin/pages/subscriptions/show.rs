@@ -15,14 +15,17 @@ const QUEUE_ROWS: usize = 20;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Shown {
+pub(crate) struct SubscriptionView {
     #[serde(flatten)]
     range: RangeChoice,
     /// `failed` lists the attempts that failed alone.
     attempts: String,
 }
 
-pub(crate) async fn show(Query(shown): Query<Shown>, call: Call<Subscription>) -> PageResult {
+pub(crate) async fn show(
+    Query(shown): Query<SubscriptionView>,
+    call: Call<Subscription>,
+) -> PageResult {
     draw_subscription(&call, &shown, false).await
 }
 
@@ -31,10 +34,14 @@ pub(crate) async fn reveal_url(call: Call<Subscription>) -> PageResult {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     let shown = broker.show_secrets(call.by(), SecretKind::Url, topic, name);
     shown.await?;
-    draw_subscription(&call, &Shown::default(), true).await
+    draw_subscription(&call, &SubscriptionView::default(), true).await
 }
 
-async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: bool) -> PageResult {
+async fn draw_subscription(
+    call: &Call<Subscription>,
+    shown: &SubscriptionView,
+    with_url: bool,
+) -> PageResult {
     let (of, views, now) = (&call.of, &call.views, call.visitor.now);
     let (id, (topic, name)) = (of.subscription.id, of.names());
     let of_it = TrafficOf::Subscription(id);
@@ -55,8 +62,8 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
     };
     let options = call.broker.options();
     let mode = of.subscription.definition.destination.delivery_mode();
-    let kind = Kind::of(&of.topic, mode);
-    let mut form = Draft::of(&of.topic, kind, Some(&of.subscription));
+    let kind = DefinitionKind::of(&of.topic, mode);
+    let mut form = SubscriptionDraft::of(&of.topic, kind, Some(&of.subscription));
     let deadline = options.response_deadline.as_secs().to_string();
     let in_flight = options.in_flight_per_subscription.to_string();
     for (name, default) in [
@@ -83,11 +90,11 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
         only_failed: bool = only_failed,
         // What there is where receivers come for the events; `None` for what is pushed.
         pull: Option<(PullQueue, Option<Snippets>)> = pull,
-        traffic: Traffic = Traffic::read(call, of_it, &shown.range, &page, born).await?.pulled(is_pulled),
+        traffic: TrafficCharts = TrafficCharts::read(call, of_it, &shown.range, &page, born).await?.pulled(is_pulled),
         // Whether the whole URL is shown.
         with_url: bool = with_url,
         // What is set, as the form would have it.
-        form: Draft = form,
+        form: SubscriptionDraft = form,
         ladder: RetryLadder = RetryLadder::new(&policy, options.time_scale),
         history: ExportHistory = views.export_history(id).await?,
         recipe: Recipe = Recipe::of(call, &api, command),

@@ -37,7 +37,7 @@ pub(crate) struct NewSecret {
 }
 
 impl Sheet<Subscription> for NewSecret {
-    const HEAD: Head = (Fields::Signing, "Sign requests to", "");
+    const HEAD: Head = (SheetFields::Signing, "Sign requests to", "");
 
     fn begin(call: &Call<Subscription>) -> PageResult<Self> {
         signer(&call.of)?;

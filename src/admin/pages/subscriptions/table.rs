@@ -11,7 +11,7 @@ const STRIP: usize = 30;
 #[template(path = "pages/subscription_table.html")]
 pub(crate) struct SubscriptionTable {
     pub(super) rows: Vec<(Subscription, QueueDepth, SubscriptionDay, Strip)>,
-    standing: Arc<Standing>,
+    standing: Arc<StandingView>,
     now: Timestamp,
     /// Is true if rows have tick boxes, for an action on many of them.
     pub(super) with_boxes: bool,
@@ -77,7 +77,7 @@ impl SubscriptionTable {
 }
 
 /// The place of a subscription in lists: the worst come first.
-pub(crate) fn rank(of: &Subscription, standing: &Standing) -> (Reverse<Tone>, String) {
+pub(crate) fn rank(of: &Subscription, standing: &StandingView) -> (Reverse<Tone>, String) {
     let state = standing.of(&of.subscription);
     (Reverse(state.badge().tone), of.filter())
 }

@@ -24,7 +24,10 @@ pub(crate) struct TrialText {
 part!(TrialText);
 
 /// Tries the filter that is typed, beside the one in force.
-pub(crate) async fn try_typed(call: &Call<Editing>, draft: &Draft) -> PageResult<TrialText> {
+pub(crate) async fn try_typed(
+    call: &Call<Editing>,
+    draft: &SubscriptionDraft,
+) -> PageResult<TrialText> {
     let Editing { topic, current } = &call.of;
     let (filter, last) = (draft.filter()?, draft.form.raw("last"));
     let form_errors = |invalid: &InvalidResource| draft.form_errors(invalid);
@@ -72,7 +75,7 @@ async fn try_on(
 
 impl TrialText {
     /// Events on one side, and those of them that no side above lists: what is different where it is compared, and all.
-    fn counts(&self) -> Vec<(&'static str, &SampleCount, Vec<&Sample>)> {
+    fn counts(&self) -> Vec<(&'static str, &SampleCount, Vec<&SampleEvent>)> {
         let (found, mut listed) = (&self.findings, BTreeSet::new());
         let changed = found.comparison.iter().flat_map(|it| {
             let (new, old) = (&it.newly_matched, &it.no_longer_matched);
@@ -95,12 +98,15 @@ impl TrialText {
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct TrialForm {
     last: String,
 }
 
 /// The filter in force, tried.
-pub(crate) async fn try_filter(Query(asked): Query<Asked>, call: Call<Subscription>) -> PageResult {
+pub(crate) async fn try_filter(
+    Query(asked): Query<TrialForm>,
+    call: Call<Subscription>,
+) -> PageResult {
     let of = &call.of.subscription;
     let filter = render_filter(&of.definition.filter);
     let tried = try_on(
@@ -118,7 +124,7 @@ pub(crate) async fn try_filter(Query(asked): Query<Asked>, call: Call<Subscripti
     };
     let title = format!("Try the filter of {}", of.name);
     answer!("pages/filter_trial.html", &call.visitor, title, {
-        form: Filled<Asked> = Filled::with(asked).with_faults(faults),
+        form: FilledForm<TrialForm> = FilledForm::with(asked).with_faults(faults),
         trial: Option<TrialText> = trial,
         of: Subscription = call.of,
     }, form)

@@ -22,7 +22,7 @@ pub(crate) struct TopicForm(Form);
 
 /// A custom topic.
 impl Sheet<()> for TopicForm {
-    const HEAD: Head = (Fields::Topic, "New topic", "/admin/topics");
+    const HEAD: Head = (SheetFields::Topic, "New topic", "/admin/topics");
 
     fn begin(_: &Call) -> PageResult<Self> {
         let fields = MAPPING_EXAMPLE.into_iter().chain([("location", "local")]);
@@ -36,7 +36,7 @@ impl Sheet<()> for TopicForm {
 
 /// A topic of a namespace.
 impl Sheet<Arc<NamespaceEntry>> for TopicForm {
-    const HEAD: Head = (Fields::NamespaceTopic, "New topic in", "");
+    const HEAD: Head = (SheetFields::NamespaceTopic, "New topic in", "");
 
     fn begin(_: &Call<Arc<NamespaceEntry>>) -> PageResult<Self> {
         Ok(Self::keeping("1"))
@@ -50,7 +50,7 @@ impl Sheet<Arc<NamespaceEntry>> for TopicForm {
 
 /// How long a topic of a namespace keeps events.
 impl Sheet<Arc<TopicEntry>> for TopicForm {
-    const HEAD: Head = (Fields::NamespaceTopic, "Retention of", "");
+    const HEAD: Head = (SheetFields::NamespaceTopic, "Retention of", "");
 
     fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
         let days = print::days(retention(&call.of)?);

@@ -7,7 +7,7 @@ mod table;
 mod token;
 
 pub(crate) use {
-    definition::TopicForm, publish::*, snippets::*, table::TopicTable, token::TokenForm,
+    definition::TopicForm, publish::*, snippets::*, table::TopicTable, token::NewSasTokenForm,
 };
 
 use crate::admin::pages::events::{EventTable, events_of};
@@ -23,7 +23,7 @@ pub(crate) async fn list(call: Call) -> PageResult {
     let recipe = Recipe::of(&call, "/topics", "everpost topics list");
     let step = visitor.step("/admin/first-event", "Deliver the first event");
     answer!("pages/topics.html", visitor, "Topics", {
-        list: List = List::whole(registry.topics().count(), ["topic", "topics"], recipe),
+        list: ListPage = ListPage::whole(registry.topics().count(), ["topic", "topics"], recipe),
         table: TopicTable = TopicTable::read(&call, registry.topics(), step).await?,
     })
 }
@@ -57,7 +57,7 @@ async fn draw_topic(
     let hours = TrafficQuery::until(visitor.now, TrafficOf::Topic(id), 3_600_000, 24);
     let own = visitor.standing.all().filter(|(of, _)| of.topic.id == id);
     let born = topic.topic.created_at;
-    let traffic = Traffic::read(call, TrafficOf::Topic(id), range, &path, born).await?;
+    let traffic = TrafficCharts::read(call, TrafficOf::Topic(id), range, &path, born).await?;
     let mut modes = topic.subscriptions.values();
     let is_pushed = modes.any(|it| it.definition.destination.delivery_mode() == DeliveryMode::Push);
     answer!("pages/topic.html", visitor, format!("Topic {name}"), {
@@ -67,7 +67,7 @@ async fn draw_topic(
         needing_attention: usize = own.filter(|(_, state)| state.needs_attention()).count(),
         sum: TrafficSlot = TrafficSlot::sum(&views.traffic(hours).await?),
         depth: QueueDepth = QueueDepths::of(call, [topic]).await?.total(),
-        traffic: Traffic = traffic.pulled(!is_pushed && !topic.subscriptions.is_empty()),
+        traffic: TrafficCharts = traffic.pulled(!is_pushed && !topic.subscriptions.is_empty()),
         subscriptions: SubscriptionTable = SubscriptionTable::of_topic(call).await?,
         types: RecentTypes = views.recent_types(id).await?,
         events: EventTable = EventTable::new(recent, EventTable::none_yet(publish)).of_topic(),

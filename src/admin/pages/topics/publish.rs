@@ -17,7 +17,7 @@ pub(crate) async fn compose(Query(asked): Query<Names>, call: Call<Arc<TopicEntr
         "" => Events::begin(&call)?,
         key => Events::of(&copy_of(&call, key).await?),
     };
-    Ok(draw_sheet(&call, Filled::with(form)))
+    Ok(draw_sheet(&call, FilledForm::with(form)))
 }
 
 /// The form that begins with the stored event `key` of the topic at `topic_path`.
@@ -47,7 +47,7 @@ impl Events {
 }
 
 impl Sheet<Arc<TopicEntry>> for Events {
-    const HEAD: Head = (Fields::Events, "Publish to", "");
+    const HEAD: Head = (SheetFields::Events, "Publish to", "");
 
     fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
         Ok(Self::of(&example(call, &call.of).to_string()))

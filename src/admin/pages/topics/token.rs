@@ -10,15 +10,15 @@ const TOKENS_OFF: &str =
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct TokenForm {
+pub(crate) struct NewSasTokenForm {
     key: String,
     /// Such as `P1D`; empty or `other` for until `ends_at`.
     valid_for: String,
     ends_at: String,
 }
 
-impl Sheet<Arc<TopicEntry>> for TokenForm {
-    const HEAD: Head = (Fields::SasToken, "SAS token for", "");
+impl Sheet<Arc<TopicEntry>> for NewSasTokenForm {
+    const HEAD: Head = (SheetFields::SasToken, "SAS token for", "");
 
     fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
         Ok(Self {
@@ -54,7 +54,7 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
     }
 }
 
-impl TokenForm {
+impl NewSasTokenForm {
     fn read(&self, now: Timestamp) -> Result<(KeyName, Timestamp), FormError> {
         let key = keys::named(self.key.trim())
             .map_err(|_| FormError::of("key", "It must be key1 or key2."))?;

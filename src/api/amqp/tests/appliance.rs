@@ -33,8 +33,8 @@ use crate::wire::amqp::condition::{
     AUTH_FAILED, ENTITY_DISABLED, MESSAGE_LOCK_LOST, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, NOT_FOUND,
     NOT_IMPLEMENTED, SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
 };
-use crate::wire::amqp::management::{Operation, Reply};
-use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::amqp::management::{EntityOperation, ManagementReply};
+use crate::wire::amqp::message::{Message, MessageProperties};
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::Transactional;
 use crate::wire::amqp::value::{ElementType, get};
@@ -98,10 +98,10 @@ async fn authorized(door: &Door) -> Client {
 }
 
 fn message(id: &str, session: Option<&str>) -> Bytes {
-    let properties = Properties {
+    let properties = MessageProperties {
         message_id: Some(id.into()),
         group_id: session.map(str::to_owned),
-        ..Properties::default()
+        ..MessageProperties::default()
     };
     let message = Message::of(&properties, Map::new(), "body".into());
     message.to_bytes().into()
@@ -120,7 +120,7 @@ impl Client {
 
     /// Sends messages to an entity, and waits until they are stored.
     async fn put(&mut self, handle: u32, address: &str, messages: &[Bytes]) {
-        self.attach_at(handle, Role::Sender, address).await;
+        self.attach_at(handle, LinkRole::Sender, address).await;
         assert!(matches!(self.answer().await, Performative::Attach(_)));
         for (id, message) in (0..).zip(messages) {
             let sent = transfer(handle, id, message.clone());
@@ -161,14 +161,14 @@ impl Client {
     }
 
     async fn ask_to_receive(&mut self, handle: u32, address: &str, filter: Map) {
-        let source = Source {
+        let source = LinkSource {
             address: Some(address.to_owned()),
             filter,
-            ..Source::default()
+            ..LinkSource::default()
         };
         let attach = Attach {
             source: Some(source),
-            ..attach(handle, Role::Receiver)
+            ..attach(handle, LinkRole::Receiver)
         };
         self.send(&Performative::Attach(Box::new(attach))).await;
     }
@@ -176,10 +176,10 @@ impl Client {
     /// Attaches the links for requests about an entity.
     async fn manage(&mut self, entity: &str) {
         let node = format!("{entity}/$management");
-        self.attach_at(REPLIES, Role::Receiver, &node).await;
+        self.attach_at(REPLIES, LinkRole::Receiver, &node).await;
         assert!(matches!(self.answer().await, Performative::Attach(_)));
         self.send(&grant(REPLIES, 0, 100)).await;
-        self.attach_at(REQUESTS, Role::Sender, &node).await;
+        self.attach_at(REQUESTS, LinkRole::Sender, &node).await;
         assert!(matches!(self.answer().await, Performative::Attach(_)));
     }
 
@@ -193,7 +193,7 @@ impl Client {
     ) -> (i128, Map) {
         let mut properties: Map = vec![("operation".into(), operation.into())];
         properties.extend(link.map(|link| ("associated-link-name".into(), link.into())));
-        let request = Message::of(&Properties::default(), properties, Value::Map(body));
+        let request = Message::of(&MessageProperties::default(), properties, Value::Map(body));
         let request = transfer(REQUESTS, id, request.to_bytes());
         self.send(&Performative::Transfer(request)).await;
         let mut reply = None;
@@ -224,12 +224,12 @@ impl Client {
     async fn attach_via(&mut self, handle: u32, via: &str, to: &str) -> Performative {
         let destination = Value::symbol("com.microsoft:transfer-destination-address");
         let attach = Attach {
-            target: Some(Target::Node {
+            target: Some(LinkTarget::Node {
                 address: Some(via.to_owned()),
                 dynamic: false,
             }),
             properties: vec![(destination, to.into())],
-            ..attach(handle, Role::Sender)
+            ..attach(handle, LinkRole::Sender)
         };
         self.send(&Performative::Attach(Box::new(attach))).await;
         self.answer().await
@@ -238,8 +238,8 @@ impl Client {
     /// Attaches a link to the coordinator of transactions, after one over which the client sends.
     async fn coordinator(&mut self) {
         let coordinator = Attach {
-            target: Some(Target::Coordinator),
-            ..attach(9, Role::Sender)
+            target: Some(LinkTarget::Coordinator),
+            ..attach(9, LinkRole::Sender)
         };
         self.send(&Performative::Attach(Box::new(coordinator)))
             .await;
@@ -440,26 +440,26 @@ async fn each_queue_and_subscription_has_a_transfer_dead_letter_queue() {
 async fn what_a_link_asks_for_and_is_not_offered_is_not_passed_over() {
     let door = Door::new().await;
     door.define("/queues/jobs", json!({})).await;
-    let from = |source: Source| Attach {
+    let from = |source: LinkSource| Attach {
         source: Some(source),
-        ..attach(1, Role::Receiver)
+        ..attach(1, LinkRole::Receiver)
     };
-    let jobs = || Source {
+    let jobs = || LinkSource {
         address: Some("jobs".to_owned()),
-        ..Source::default()
+        ..LinkSource::default()
     };
     let filtered = |name: &str, value: Value| {
-        from(Source {
+        from(LinkSource {
             filter: vec![(Value::symbol(name), value)],
             ..jobs()
         })
     };
     let to = |address: Option<&str>, dynamic| Attach {
-        target: Some(Target::Node {
+        target: Some(LinkTarget::Node {
             address: address.map(str::to_owned),
             dynamic,
         }),
-        ..attach(1, Role::Sender)
+        ..attach(1, LinkRole::Sender)
     };
     let selector = Value::described(0x0000_468C_0000_0004, "a = 1".into());
     for (asked, expected) in [
@@ -471,9 +471,9 @@ async fn what_a_link_asks_for_and_is_not_offered_is_not_passed_over() {
             filtered("com.microsoft:other-filter", 1i32.into()),
             "invalid filter type: com.microsoft:other-filter",
         ),
-        (from(Source::default()), "names no address"),
+        (from(LinkSource::default()), "names no address"),
         (
-            from(Source {
+            from(LinkSource {
                 dynamic: true,
                 ..jobs()
             }),
@@ -509,13 +509,13 @@ async fn what_is_not_allowed_or_lost_is_said_in_azures_words() {
     let key = listening_rule(&door, "jobs").await;
     let mut listener = connected(&door, "peer").await;
     show_rule(&mut listener, &door, "jobs", &key).await;
-    let to_jobs = Target::Node {
+    let to_jobs = LinkTarget::Node {
         address: Some("jobs".to_owned()),
         dynamic: false,
     };
     let sending = Attach {
         target: Some(to_jobs),
-        ..attach(1, Role::Sender)
+        ..attach(1, LinkRole::Sender)
     };
     let denied = listener.rejected(sending).await;
     let mut client = authorized(&door).await;
@@ -763,7 +763,11 @@ async fn what_is_sent_by_way_of_a_queue_is_passed_on_after_the_commit() {
 #[tokio::test]
 async fn what_cannot_be_passed_on_is_a_transfer_dead_letter() {
     let body = "x".repeat(60_000);
-    let large = Message::of(&Properties::default(), Map::new(), body.as_str().into());
+    let large = Message::of(
+        &MessageProperties::default(),
+        Map::new(),
+        body.as_str().into(),
+    );
     let large: Bytes = large.to_bytes().into();
     for reason in [
         "ForwardTargetDisabled",
@@ -840,7 +844,7 @@ async fn the_standard_tier_has_small_messages_whatever_a_queue_or_topic_says() {
         door.set_tier(tier);
         let mut client = authorized(&door).await;
         for (handle, address) in (0..).zip(["jobs", "sales", "usual"]) {
-            client.attach_at(handle, Role::Sender, address).await;
+            client.attach_at(handle, LinkRole::Sender, address).await;
             let Performative::Attach(answer) = client.answer().await else {
                 panic!("an attach");
             };
@@ -861,8 +865,12 @@ async fn what_is_scheduled_is_no_larger_than_its_queue_takes() {
     for (bytes, expected) in [(200_000, None), (300_000, Some(MESSAGE_SIZE_EXCEEDED))] {
         let body = "x".repeat(bytes);
         let asked = || {
-            let message = Message::of(&Properties::default(), Map::new(), body.as_str().into());
-            Operation::Schedule(vec![message])
+            let message = Message::of(
+                &MessageProperties::default(),
+                Map::new(),
+                body.as_str().into(),
+            );
+            EntityOperation::Schedule(vec![message])
         };
         let at_once = container.manage(&entity, asked(), &Actor::Appliance).await;
         let in_transaction = container.prepare(&entity, asked(), &Actor::Appliance).await;
@@ -888,9 +896,9 @@ async fn a_lock_that_a_request_names_again_and_again_is_renewed_once() {
     let id = container.identity(&address, None).expect("a queue");
     let entity = KnownEntity { address, id };
     let renew = async |times: usize| {
-        let asked = Operation::RenewLocks(vec![token; times]);
+        let asked = EntityOperation::RenewLocks(vec![token; times]);
         let answer = container.manage(&entity, asked, &Actor::Appliance).await;
-        let Ok(Reply::LocksRenewed(ends)) = answer else {
+        let Ok(ManagementReply::LocksRenewed(ends)) = answer else {
             panic!("a renewal");
         };
         assert_eq!(ends.len(), times, "each is answered");
@@ -978,7 +986,7 @@ async fn what_is_sent_by_way_of_a_queue_is_for_no_other_queue_of_the_name() {
     });
     let sender = jobs.sender_to(&done).expect("a sender");
     let send = || {
-        let sent = Message::of(&Properties::default(), Map::new(), "body".into());
+        let sent = Message::of(&MessageProperties::default(), Map::new(), "body".into());
         sender.send(vec![sent])
     };
     send().await.expect("sent");

@@ -61,7 +61,7 @@ fn broken_frames_close_the_connection_with_a_reason() {
 
 #[test]
 fn frames_in_the_wrong_place_close_the_connection() {
-    let attach = Performative::Attach(Box::new(attach(0, Role::Sender)));
+    let attach = Performative::Attach(Box::new(attach(0, LinkRole::Sender)));
     for (channel, performative, condition) in [
         (0, open(512), ILLEGAL_STATE),
         (0, begin(1), ILLEGAL_STATE),
@@ -90,7 +90,7 @@ fn frames_in_the_wrong_place_close_the_connection() {
 
 #[test]
 fn faults_of_a_session_end_it_alone() {
-    let in_use = Performative::Attach(Box::new(attach(0, Role::Sender)));
+    let in_use = Performative::Attach(Box::new(attach(0, LinkRole::Sender)));
     let unattached = [
         grant(9, 0, 1),
         Performative::Transfer(transfer(9, 0, "x")),
@@ -108,12 +108,20 @@ fn faults_of_a_session_end_it_alone() {
             Some(condition),
             "{performative:?}"
         );
-        assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
+        assert!(
+            matches!(peer.event(), Some(ConnectionEvent::Detached { link: gone, .. }) if gone == link)
+        );
         // What was on its way means nothing; the other session goes on.
         peer.send(&Performative::Transfer(transfer(0, 0, "x")));
         assert!(peer.all().is_empty() && peer.event().is_none());
-        peer.send_on(1, &Performative::Attach(Box::new(attach(0, Role::Sender))));
-        assert!(matches!(peer.event(), Some(Event::Attached { .. })));
+        peer.send_on(
+            1,
+            &Performative::Attach(Box::new(attach(0, LinkRole::Sender))),
+        );
+        assert!(matches!(
+            peer.event(),
+            Some(ConnectionEvent::Attached { .. })
+        ));
         // Once the client has ended it, too, it may begin anew.
         peer.send(&Performative::End(None));
         peer.send(&begin(1));
@@ -132,7 +140,7 @@ fn credit_and_windows_cannot_be_overdrawn() {
     assert!(peer.connection.wants_input());
     // Before the link is accepted there is none.
     let mut peer = Peer::begun();
-    peer.send(&Performative::Attach(Box::new(attach(0, Role::Sender))));
+    peer.send(&Performative::Attach(Box::new(attach(0, LinkRole::Sender))));
     peer.send(&Performative::Transfer(transfer(0, 0, "x")));
     assert_eq!(told(&mut peer).as_deref(), Some(TRANSFER_LIMIT_EXCEEDED));
     // A window is renewed for whoever keeps to it. A message of many small frames is no trick.
@@ -153,12 +161,15 @@ fn links_are_counted_over_all_sessions() {
     peer.send_on(1, &begin(1));
     let count = u32::try_from(LINKS_MAX).expect("a small number");
     for handle in 0..count {
-        let attach = Performative::Attach(Box::new(attach(handle, Role::Receiver)));
+        let attach = Performative::Attach(Box::new(attach(handle, LinkRole::Receiver)));
         peer.send_on(u16::try_from(handle % 2).expect("a bit"), &attach);
     }
     peer.all();
     // Odd handles are those of the other session.
-    peer.send(&Performative::Attach(Box::new(attach(1, Role::Receiver))));
+    peer.send(&Performative::Attach(Box::new(attach(
+        1,
+        LinkRole::Receiver,
+    ))));
     // One link too many costs none of the others.
     let frames = peer.all();
     let [Performative::Attach(_), Performative::Detach(rejected)] = &frames[..] else {
@@ -174,7 +185,7 @@ fn links_are_counted_over_all_sessions() {
 #[test]
 fn what_was_agreed_is_kept() {
     let mut peer = Peer::begun();
-    let beyond = attach(HANDLE_MAX + 1, Role::Receiver);
+    let beyond = attach(HANDLE_MAX + 1, LinkRole::Receiver);
     peer.send(&Performative::Attach(Box::new(beyond)));
     assert_eq!(told(&mut peer).as_deref(), Some(FRAMING_ERROR));
 
@@ -223,10 +234,10 @@ fn a_link_that_is_attached_again_is_stolen() {
     // In the other direction it is another link.
     let receiving = peer.attached(Attach {
         handle: 2,
-        ..named(Role::Receiver)
+        ..named(LinkRole::Receiver)
     });
     peer.all();
-    peer.send(&Performative::Attach(Box::new(named(Role::Sender))));
+    peer.send(&Performative::Attach(Box::new(named(LinkRole::Sender))));
     let frames = peer.all();
     let [Performative::Detach(stolen)] = &frames[..] else {
         panic!("{frames:?}");
@@ -234,9 +245,9 @@ fn a_link_that_is_attached_again_is_stolen() {
     assert_eq!(stolen.handle, 0);
     let condition = stolen.error.as_ref().map(|error| &*error.condition);
     assert_eq!(condition, Some(LINK_STOLEN));
-    assert!(matches!(peer.event(), Some(Event::Detached { link, .. }) if link == first));
+    assert!(matches!(peer.event(), Some(ConnectionEvent::Detached { link, .. }) if link == first));
     let second = peer.event();
-    assert!(matches!(second, Some(Event::Attached { link, .. }) if link != receiving));
+    assert!(matches!(second, Some(ConnectionEvent::Attached { link, .. }) if link != receiving));
 }
 
 #[test]
@@ -252,7 +263,7 @@ fn a_link_that_ends_costs_what_came_over_it_and_no_more() {
     for handle in 1..=1_000 {
         let again = Attach {
             name: "again".to_owned(),
-            ..attach(handle, Role::Receiver)
+            ..attach(handle, LinkRole::Receiver)
         };
         frame(&mut frames, 0, &Performative::Attach(Box::new(again)));
     }
@@ -285,7 +296,7 @@ fn a_link_that_ends_costs_what_came_over_it_and_no_more() {
     peer.send(&disposition(1, 4_000, DeliveryState::Accepted));
     let decided = peer.event();
     assert!(
-        matches!(&decided, Some(Event::Disposition { deliveries, .. }) if deliveries.len() == 4_000),
+        matches!(&decided, Some(ConnectionEvent::Disposition { deliveries, .. }) if deliveries.len() == 4_000),
         "{decided:?}"
     );
 }
@@ -326,8 +337,8 @@ fn no_rejection_is_silent() {
     assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
     // Who waits for a reply would wait for ever.
     let mut peer = Peer::begun();
-    peer.send(&Performative::Attach(Box::new(attach(0, Role::Sender))));
-    let Some(Event::Attached { link, .. }) = peer.event() else {
+    peer.send(&Performative::Attach(Box::new(attach(0, LinkRole::Sender))));
+    let Some(ConnectionEvent::Attached { link, .. }) = peer.event() else {
         panic!("an attach");
     };
     peer.connection
@@ -346,7 +357,7 @@ fn links_settle_as_the_peer_asks() {
         SenderSettles::Settled,
         SenderSettles::Mixed,
     ] {
-        for role in [Role::Sender, Role::Receiver] {
+        for role in [LinkRole::Sender, LinkRole::Receiver] {
             let mut peer = Peer::begun();
             peer.attached(Attach {
                 sender_settles: settles,
@@ -407,7 +418,9 @@ fn what_is_not_finished_in_time_ends() {
         assert_eq!(peer.connection.deadline(), late);
         peer.connection.tick(late);
         assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
-        assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
+        assert!(
+            matches!(peer.event(), Some(ConnectionEvent::Detached { link: gone, .. }) if gone == link)
+        );
         let silent = late + UNFINISHED_DEADLINE;
         assert!(peer.connection.deadline() <= silent);
         if !is_silent {
@@ -467,7 +480,7 @@ fn all_that_is_kept_for_a_peer_is_counted() {
         (
             "links with long names",
             |peer, n| {
-                let mut attach = attach(n, Role::Receiver);
+                let mut attach = attach(n, LinkRole::Receiver);
                 attach.name = format!("{n}{}", "x".repeat(10_000));
                 peer.send(&Performative::Attach(Box::new(attach)));
             },
@@ -510,7 +523,7 @@ fn all_that_is_kept_for_a_peer_is_counted() {
             "messages that are not settled",
             |peer, n| {
                 if n == 0 {
-                    peer.attached(attach(0, Role::Receiver));
+                    peer.attached(attach(0, LinkRole::Receiver));
                     peer.send(&grant(0, 0, 1_000_000));
                 }
                 drop(peer.connection.deliver(1, vec![handout(1, 10)]));
@@ -548,11 +561,11 @@ fn all_that_is_kept_for_a_peer_is_counted() {
     let mut peer = Peer::with(account(LIMIT));
     let measured = allocation_counter::measure(|| {
         for n in 0..20 {
-            let mut attach = attach(n, Role::Receiver);
+            let mut attach = attach(n, LinkRole::Receiver);
             attach.properties = nulls();
-            attach.source = Some(Source {
+            attach.source = Some(LinkSource {
                 filter: nulls(),
-                ..Source::default()
+                ..LinkSource::default()
             });
             peer.send(&Performative::Attach(Box::new(attach)));
             while peer.event().is_some() {}
@@ -592,7 +605,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let small = 0..4u32;
     let link = || 1..8u64;
-    let role = || prop_oneof![Just(Role::Sender), Just(Role::Receiver)];
+    let role = || prop_oneof![Just(LinkRole::Sender), Just(LinkRole::Receiver)];
     let edge = || prop_oneof![0..12u32, Just(u32::MAX), Just(u32::MAX / 2), any::<u32>()];
     let state = prop_oneof![
         Just(None),
@@ -728,8 +741,8 @@ proptest! {
         for step in steps {
             take_step(&mut peer, step, &mut now);
             while let Some(event) = peer.event() {
-                begun += u32::from(matches!(event, Event::Attached { .. }));
-                ended += u32::from(matches!(event, Event::Detached { .. }));
+                begun += u32::from(matches!(event, ConnectionEvent::Attached { .. }));
+                ended += u32::from(matches!(event, ConnectionEvent::Detached { .. }));
             }
             peer.take();
             while let Some(frame) = next_frame(&mut peer.output, FRAME_BYTES_MAX).expect("frames") {
@@ -762,7 +775,7 @@ proptest! {
         }
         peer.connection.end();
         while let Some(event) = peer.event() {
-            ended += u32::from(matches!(event, Event::Detached { .. }));
+            ended += u32::from(matches!(event, ConnectionEvent::Detached { .. }));
         }
         prop_assert_eq!(begun, ended);
         prop_assert_eq!(peer.connection.counts(), [0; 2]);

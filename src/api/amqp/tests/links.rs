@@ -10,7 +10,7 @@ use crate::api::amqp::limits::OUTPUT_BYTES_MAX;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::batch::BATCH_FORMAT;
 use crate::wire::amqp::condition::{MESSAGE_LOCK_LOST, NOT_FOUND};
-use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::outcome::ReceiverOutcome;
 use crate::wire::amqp::state::Modified;
 use crate::wire::amqp::value::get;
 
@@ -33,7 +33,7 @@ fn pipelined() -> Vec<u8> {
     frame(
         &mut bytes,
         5,
-        &Performative::Attach(Box::new(attach(0, Role::Receiver))),
+        &Performative::Attach(Box::new(attach(0, LinkRole::Receiver))),
     );
     frame(&mut bytes, 5, &grant(0, 0, 10));
     bytes
@@ -42,7 +42,7 @@ fn pipelined() -> Vec<u8> {
 fn answer(peer: &mut Peer) -> Vec<u8> {
     let mut output = peer.connection.take_output(NOW);
     while let Some(event) = peer.event() {
-        if let Event::Attached { link, .. } = event {
+        if let ConnectionEvent::Attached { link, .. } = event {
             peer.connection.accept(link, Acceptance::default());
         }
         output.extend(peer.connection.take_output(NOW));
@@ -95,7 +95,7 @@ fn a_client_may_say_everything_at_once_or_bit_by_bit() {
     };
     assert_eq!(
         (attach.role, attach.initial_delivery_count),
-        (Role::Sender, Some(0))
+        (LinkRole::Sender, Some(0))
     );
     assert_eq!(
         attach.source.and_then(|source| source.address),
@@ -110,7 +110,7 @@ fn keys_are_looked_at_and_what_follows_waits() {
         let mut bytes = sasl_init("PLAIN", b"\0rule\0key");
         bytes.extend(Protocol::Amqp.header());
         peer.connection.receive(&bytes, NOW);
-        let Some(Event::Plain(plain)) = peer.event() else {
+        let Some(ConnectionEvent::Plain(plain)) = peer.event() else {
             panic!("credentials");
         };
         assert_eq!((plain.rule.as_str(), plain.key.reveal()), ("rule", "key"));
@@ -149,10 +149,10 @@ fn what_speaks_another_protocol_hears_ours() {
 
 #[test]
 fn rejected_links_have_no_ends_and_a_reason() {
-    for role in [Role::Sender, Role::Receiver] {
+    for role in [LinkRole::Sender, LinkRole::Receiver] {
         let mut peer = Peer::begun();
         peer.send(&Performative::Attach(Box::new(attach(4, role))));
-        let Some(Event::Attached { link, .. }) = peer.event() else {
+        let Some(ConnectionEvent::Attached { link, .. }) = peer.event() else {
             panic!("an attach");
         };
         peer.connection
@@ -167,12 +167,16 @@ fn rejected_links_have_no_ends_and_a_reason() {
             detach.error.as_ref().map(|error| error.condition.as_ref()),
             Some(NOT_FOUND)
         );
-        assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
+        assert!(
+            matches!(peer.event(), Some(ConnectionEvent::Detached { link: gone, .. }) if gone == link)
+        );
         // The handle is free once the client has answered.
         peer.send(&super::detach(4));
         assert!(peer.all().is_empty());
         peer.send(&Performative::Attach(Box::new(attach(4, role))));
-        assert!(matches!(peer.event(), Some(Event::Attached { link: new, .. }) if new != link));
+        assert!(
+            matches!(peer.event(), Some(ConnectionEvent::Attached { link: new, .. }) if new != link)
+        );
         // An answer to the first one comes too late.
         peer.connection.accept(link, Acceptance::default());
         assert!(peer.all().is_empty());
@@ -183,8 +187,11 @@ fn rejected_links_have_no_ends_and_a_reason() {
 fn a_link_that_ends_before_its_answer_is_answered_first() {
     for by_peer in [false, true] {
         let mut peer = Peer::begun();
-        peer.send(&Performative::Attach(Box::new(attach(4, Role::Receiver))));
-        let Some(Event::Attached { link, .. }) = peer.event() else {
+        peer.send(&Performative::Attach(Box::new(attach(
+            4,
+            LinkRole::Receiver,
+        ))));
+        let Some(ConnectionEvent::Attached { link, .. }) = peer.event() else {
             panic!("an attach");
         };
         if by_peer {
@@ -201,7 +208,9 @@ fn a_link_that_ends_before_its_answer_is_answered_first() {
         };
         assert_eq!((&answer.source, &answer.target), (&None, &None));
         assert_eq!(detached.error.is_some(), !by_peer);
-        assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
+        assert!(
+            matches!(peer.event(), Some(ConnectionEvent::Detached { link: gone, .. }) if gone == link)
+        );
         if !by_peer {
             peer.send(&super::detach(4));
         }
@@ -231,7 +240,10 @@ fn messages_are_handed_out_within_credit() {
     }
     assert_eq!(frames.len(), 2);
     peer.send(&grant(0, 2, 1));
-    assert!(matches!(peer.event(), Some(Event::Credit { limit: 3, .. })));
+    assert!(matches!(
+        peer.event(),
+        Some(ConnectionEvent::Credit { limit: 3, .. })
+    ));
     assert!(
         peer.connection
             .deliver(link, vec![handout(3, 10)])
@@ -260,7 +272,7 @@ fn ids_of_a_session_are_contiguous_over_its_links() {
 #[test]
 fn large_messages_take_several_frames_within_the_window() {
     let mut peer = Peer::begun_with(2, 512);
-    let link = peer.attached(attach(0, Role::Receiver));
+    let link = peer.attached(attach(0, LinkRole::Receiver));
     let credit = |next_incoming_id, incoming_window| {
         let Performative::Flow(flow) = grant(0, 0, 10) else {
             unreachable!("a flow");
@@ -316,7 +328,7 @@ fn draining_gives_up_what_is_left() {
     }));
     assert!(matches!(
         peer.event(),
-        Some(Event::Credit {
+        Some(ConnectionEvent::Credit {
             limit: 10,
             drain: true,
             ..
@@ -364,8 +376,8 @@ fn an_echo_is_answered() {
 #[test]
 fn the_properties_of_a_batch_do_not_count_against_the_size_of_messages() {
     let mut peer = Peer::begun();
-    peer.send(&Performative::Attach(Box::new(attach(0, Role::Sender))));
-    let Some(Event::Attached { link, .. }) = peer.event() else {
+    peer.send(&Performative::Attach(Box::new(attach(0, LinkRole::Sender))));
+    let Some(ConnectionEvent::Attached { link, .. }) = peer.event() else {
         panic!("an attach");
     };
     let acceptance = Acceptance {
@@ -411,8 +423,8 @@ fn clients_are_told_how_large_batches_are_where_messages_are_larger() {
         (2 * USUAL, Some(Value::Long(1_048_576))),
     ] {
         let mut peer = Peer::begun();
-        peer.send(&Performative::Attach(Box::new(attach(0, Role::Sender))));
-        let Some(Event::Attached { link, .. }) = peer.event() else {
+        peer.send(&Performative::Attach(Box::new(attach(0, LinkRole::Sender))));
+        let Some(ConnectionEvent::Attached { link, .. }) = peer.event() else {
             panic!("an attach");
         };
         peer.connection.accept(link, Acceptance::of_messages(bytes));
@@ -428,8 +440,8 @@ fn clients_are_told_how_large_batches_are_where_messages_are_larger() {
 #[test]
 fn messages_come_in_whole_and_are_answered_after() {
     let mut peer = Peer::begun();
-    peer.send(&Performative::Attach(Box::new(attach(0, Role::Sender))));
-    let Some(Event::Attached { link, .. }) = peer.event() else {
+    peer.send(&Performative::Attach(Box::new(attach(0, LinkRole::Sender))));
+    let Some(ConnectionEvent::Attached { link, .. }) = peer.event() else {
         panic!("an attach");
     };
     let acceptance = Acceptance {
@@ -461,7 +473,7 @@ fn messages_come_in_whole_and_are_answered_after() {
         settled: None,
         ..transfer(0, 0, "cd")
     }));
-    let Some(Event::Message {
+    let Some(ConnectionEvent::Message {
         delivery: 7,
         format: 0,
         payload,
@@ -496,7 +508,7 @@ fn messages_come_in_whole_and_are_answered_after() {
             let Performative::Disposition(each) = each else {
                 panic!("{each:?}");
             };
-            assert!(each.settled && each.role == Role::Receiver);
+            assert!(each.settled && each.role == LinkRole::Receiver);
             (each.first, each.last, each.state)
         })
         .collect();
@@ -535,7 +547,7 @@ fn aborted_and_oversized_messages_leave_the_link_as_it_was() {
     ));
     peer.send(&Performative::Transfer(transfer(0, 3, "fine")));
     assert!(
-        matches!(peer.event(), Some(Event::Message { delivery: 3, link: of, .. }) if of == link)
+        matches!(peer.event(), Some(ConnectionEvent::Message { delivery: 3, link: of, .. }) if of == link)
     );
 }
 
@@ -571,7 +583,7 @@ fn ranges_are_settled_link_by_link_and_once() {
     peer.send(&disposition(2, 5, DeliveryState::Accepted));
     let mut answers = Vec::new();
     while let Some(event) = peer.event() {
-        let Event::Disposition {
+        let ConnectionEvent::Disposition {
             link,
             deliveries,
             decision,
@@ -580,7 +592,7 @@ fn ranges_are_settled_link_by_link_and_once() {
         else {
             panic!("{event:?}");
         };
-        assert_eq!(decision, Decision::Now(Outcome::Complete));
+        assert_eq!(decision, Decision::Now(ReceiverOutcome::Complete));
         answers.push((
             link,
             deliveries.iter().map(|each| each.id).collect::<Vec<_>>(),
@@ -602,7 +614,7 @@ fn ranges_are_settled_link_by_link_and_once() {
     };
     assert_eq!(
         (answer.role, answer.first, answer.last),
-        (Role::Sender, 2, Some(3))
+        (LinkRole::Sender, 2, Some(3))
     );
     // What the client has settled itself needs no answer.
     let Performative::Disposition(settling) = disposition(1, 6, DeliveryState::Released) else {
@@ -623,8 +635,8 @@ fn ranges_are_settled_link_by_link_and_once() {
 fn a_link_takes_its_deliveries_along() {
     let mut peer = Peer::begun_with(1, 512);
     let (link, other) = (
-        peer.attached(attach(0, Role::Receiver)),
-        peer.attached(attach(1, Role::Receiver)),
+        peer.attached(attach(0, LinkRole::Receiver)),
+        peer.attached(attach(1, LinkRole::Receiver)),
     );
     for handle in [0, 1] {
         let Performative::Flow(flow) = grant(handle, 0, 10) else {
@@ -658,7 +670,7 @@ fn a_link_takes_its_deliveries_along() {
     // What the client has not got whole was given back at once, and nobody hears of it again.
     let mut settled = Vec::new();
     while let Some(event) = peer.event() {
-        if let Event::Disposition {
+        if let ConnectionEvent::Disposition {
             link,
             decision,
             settled: is_settled,
@@ -668,7 +680,10 @@ fn a_link_takes_its_deliveries_along() {
             settled.push((link, decision, is_settled));
         }
     }
-    assert_eq!(settled, [(link, Decision::Now(Outcome::Release), true)]);
+    assert_eq!(
+        settled,
+        [(link, Decision::Now(ReceiverOutcome::Release), true)]
+    );
 }
 
 #[test]
@@ -680,20 +695,22 @@ fn what_was_handed_out_can_be_settled_after_its_link() {
     peer.all();
     peer.send(&detach(0));
     assert!(matches!(&peer.all()[..], [Performative::Detach(_)]));
-    assert!(matches!(peer.event(), Some(Event::Detaching { link: of }) if of == link));
+    assert!(matches!(peer.event(), Some(ConnectionEvent::Detaching { link: of }) if of == link));
     // Nothing more is handed out over it.
     let returned = peer.connection.deliver(link, vec![handout(3, 1)]);
     assert_eq!(returned.len(), 1);
     for id in [1, 2] {
         peer.send(&disposition(id, id, DeliveryState::Accepted));
-        assert!(matches!(peer.event(), Some(Event::Disposition { link: of, .. }) if of == link));
+        assert!(
+            matches!(peer.event(), Some(ConnectionEvent::Disposition { link: of, .. }) if of == link)
+        );
         assert!(peer.event().is_none(), "the link goes once all is settled");
         let settled = vec![(u64::from(id), DeliveryState::Accepted)];
         peer.connection.settle_outgoing(link, settled);
         assert!(matches!(&peer.all()[..], [Performative::Disposition(_)]));
     }
     assert!(
-        matches!(peer.event(), Some(Event::Detached { link: of, by_peer: true }) if of == link)
+        matches!(peer.event(), Some(ConnectionEvent::Detached { link: of, by_peer: true }) if of == link)
     );
     // What is settled again is not the client's any more, and it is told.
     peer.send(&disposition(1, 2, DeliveryState::Accepted));
@@ -710,11 +727,11 @@ fn what_was_handed_out_can_be_settled_after_its_link() {
 #[test]
 fn what_is_not_settled_ends_as_the_client_asks() {
     let mut peer = Peer::begun();
-    let mut with_default = attach(0, Role::Receiver);
-    with_default.source = Some(Source {
+    let mut with_default = attach(0, LinkRole::Receiver);
+    with_default.source = Some(LinkSource {
         address: Some("orders".to_owned()),
         default_outcome: Some(Box::new(DeliveryState::Released)),
-        ..Source::default()
+        ..LinkSource::default()
     });
     let link = peer.attached(with_default);
     peer.send(&grant(0, 0, 10));
@@ -724,13 +741,13 @@ fn what_is_not_settled_ends_as_the_client_asks() {
     peer.send(&detach(0));
     assert!(matches!(
         peer.event(),
-        Some(Event::Disposition {
-            decision: Decision::Now(Outcome::Release),
+        Some(ConnectionEvent::Disposition {
+            decision: Decision::Now(ReceiverOutcome::Release),
             settled: true,
             ..
         })
     ));
-    assert!(matches!(peer.event(), Some(Event::Detached { link: of, .. }) if of == link));
+    assert!(matches!(peer.event(), Some(ConnectionEvent::Detached { link: of, .. }) if of == link));
 }
 
 #[test]
@@ -739,13 +756,17 @@ fn sessions_and_connections_end_with_their_links() {
     let link = peer.receiving(0, 10);
     peer.send(&Performative::End(None));
     assert!(matches!(&peer.all()[..], [Performative::End(None)]));
-    assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
+    assert!(
+        matches!(peer.event(), Some(ConnectionEvent::Detached { link: gone, .. }) if gone == link)
+    );
     peer.send(&begin(10));
     let link = peer.receiving(0, 10);
     peer.all();
     peer.send(&Performative::Close(None));
     assert!(matches!(&peer.all()[..], [Performative::Close(None)]));
-    assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
+    assert!(
+        matches!(peer.event(), Some(ConnectionEvent::Detached { link: gone, .. }) if gone == link)
+    );
     assert!(peer.connection.is_closed());
 }
 
@@ -782,7 +803,7 @@ proptest! {
         frame_size in 512..2_000u32,
     ) {
         let mut peer = Peer::begun_with(window, frame_size);
-        let link = peer.attached(attach(0, Role::Receiver));
+        let link = peer.attached(attach(0, LinkRole::Receiver));
         let messages = (0..).zip(&sizes).map(|(tag, size)| handout(tag, *size));
         let mut seen = 1;
         let flow = |seen: u32| {
@@ -838,7 +859,7 @@ fn what_a_frame_says_of_many_links_is_kept_once() {
     peer.send(&disposition(1, 5, state));
     let decided = std::iter::from_fn(|| {
         let event = peer.event()?;
-        let Event::Disposition {
+        let ConnectionEvent::Disposition {
             decision: Decision::Now(outcome),
             ..
         } = event

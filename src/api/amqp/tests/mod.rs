@@ -9,18 +9,18 @@ mod shell;
 use bytes::{Bytes, BytesMut};
 
 use super::connection::Connection;
-use super::event::{Event, LinkId};
+use super::event::{ConnectionEvent, LinkId};
 use super::limits::FRAME_BYTES_MAX;
-use super::session::{Acceptance, Handout};
+use super::session::{Acceptance, HandedOutMessage};
 use crate::base::Timestamp;
 use crate::base::budget::{Budget, MemoryAccount};
 use crate::wire::amqp::frame::{FrameKind, Protocol, next_frame, write_frame};
 use crate::wire::amqp::performative::{
-    Attach, Begin, Detach, Disposition, Flow, Open, Performative, ReceiverSettles, Role,
+    Attach, Begin, Detach, Disposition, Flow, LinkRole, Open, Performative, ReceiverSettles,
     SenderSettles, Transfer,
 };
 use crate::wire::amqp::state::DeliveryState;
-use crate::wire::amqp::terminus::{Source, Target};
+use crate::wire::amqp::terminus::{LinkSource, LinkTarget};
 use crate::wire::amqp::value::{Map, Value};
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -114,14 +114,14 @@ impl Peer {
         std::iter::from_fn(|| self.next().map(|(_, each)| each)).collect()
     }
 
-    fn event(&mut self) -> Option<Event> {
+    fn event(&mut self) -> Option<ConnectionEvent> {
         self.connection.next_event()
     }
 
     /// Attaches a link and has it accepted. Returns its number.
     fn attached(&mut self, attach: Attach) -> LinkId {
         self.send(&Performative::Attach(Box::new(attach)));
-        let Some(Event::Attached { link, .. }) = self.event() else {
+        let Some(ConnectionEvent::Attached { link, .. }) = self.event() else {
             panic!("an attach");
         };
         let acceptance = Acceptance {
@@ -134,16 +134,18 @@ impl Peer {
 
     /// A link over which the peer receives, with credit for so many messages.
     fn receiving(&mut self, handle: u32, credit: u32) -> LinkId {
-        let link = self.attached(attach(handle, Role::Receiver));
+        let link = self.attached(attach(handle, LinkRole::Receiver));
         self.send(&grant(handle, 0, credit));
-        assert!(matches!(self.event(), Some(Event::Credit { limit, .. }) if limit == credit));
+        assert!(
+            matches!(self.event(), Some(ConnectionEvent::Credit { limit, .. }) if limit == credit)
+        );
         self.all();
         link
     }
 
     /// A link over which the peer sends.
     fn sending(&mut self, handle: u32) -> LinkId {
-        let link = self.attached(attach(handle, Role::Sender));
+        let link = self.attached(attach(handle, LinkRole::Sender));
         self.all();
         link
     }
@@ -176,7 +178,7 @@ fn begin(incoming_window: u32) -> Performative {
     })
 }
 
-fn attach(handle: u32, role: Role) -> Attach {
+fn attach(handle: u32, role: LinkRole) -> Attach {
     let address = Some("orders".to_owned());
     Attach {
         name: format!("link-{handle}"),
@@ -184,11 +186,11 @@ fn attach(handle: u32, role: Role) -> Attach {
         role,
         sender_settles: SenderSettles::Unsettled,
         receiver_settles: ReceiverSettles::Second,
-        source: Some(Source {
+        source: Some(LinkSource {
             address: address.clone(),
-            ..Source::default()
+            ..LinkSource::default()
         }),
-        target: Some(Target::Node {
+        target: Some(LinkTarget::Node {
             address,
             dynamic: false,
         }),
@@ -226,8 +228,8 @@ fn transfer(handle: u32, id: u32, payload: impl Into<Bytes>) -> Transfer {
     }
 }
 
-fn handout(tag: u8, length: usize) -> Handout {
-    Handout {
+fn handout(tag: u8, length: usize) -> HandedOutMessage {
+    HandedOutMessage {
         tag: Bytes::from(vec![tag; 16]),
         message: Bytes::from(vec![tag; length]),
         settled: false,
@@ -237,7 +239,7 @@ fn handout(tag: u8, length: usize) -> Handout {
 
 fn disposition(first: u32, last: u32, state: DeliveryState) -> Performative {
     Performative::Disposition(Disposition {
-        role: Role::Receiver,
+        role: LinkRole::Receiver,
         first,
         last: Some(last),
         settled: false,

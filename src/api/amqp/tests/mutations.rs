@@ -11,7 +11,7 @@ use crate::base::Entropy;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::management;
-use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::amqp::message::{Message, MessageProperties};
 use crate::wire::amqp::state::{Modified, Transactional};
 use crate::wire::amqp::transaction;
 use crate::wire::service_bus::message::to_event;
@@ -229,7 +229,11 @@ fn frames() -> Vec<Vec<u8>> {
         Performative::Close(error()),
         Performative::Close(None),
     ];
-    for (handle, role) in [(0, Role::Sender), (1, Role::Receiver), (2, Role::Sender)] {
+    for (handle, role) in [
+        (0, LinkRole::Sender),
+        (1, LinkRole::Receiver),
+        (2, LinkRole::Sender),
+    ] {
         performatives.push(Performative::Attach(Box::new(attach(handle, role))));
     }
     for (number, state) in states.into_iter().enumerate() {
@@ -259,12 +263,12 @@ fn frames() -> Vec<Vec<u8>> {
 
 /// Encoded messages, requests among them.
 fn messages() -> Vec<Vec<u8>> {
-    let properties = Properties {
+    let properties = MessageProperties {
         message_id: Some("id".into()),
         subject: Some("subject".to_owned()),
         group_id: Some("session".to_owned()),
         reply_to: Some("me".to_owned()),
-        ..Properties::default()
+        ..MessageProperties::default()
     };
     let user = vec![
         ("total".into(), Value::Int(7)),
@@ -347,24 +351,24 @@ fn converse(dice: &Dice, frames: &[Vec<u8>]) -> usize {
     sent
 }
 
-fn answer(dice: &Dice, connection: &mut Connection, event: Event, now: Timestamp) {
+fn answer(dice: &Dice, connection: &mut Connection, event: ConnectionEvent, now: Timestamp) {
     match event {
-        Event::Plain(_) => connection.authenticated(dice.percent(80), now),
-        Event::Attached { link, .. } if dice.percent(20) => {
+        ConnectionEvent::Plain(_) => connection.authenticated(dice.percent(80), now),
+        ConnectionEvent::Attached { link, .. } if dice.percent(20) => {
             let error = AmqpError::new("amqp:not-found", "there is nothing");
             connection.detach(link, error);
         }
-        Event::Attached { link, .. } => connection.accept(link, Acceptance::up_to(1_000)),
-        Event::Message { link, delivery, .. } => {
+        ConnectionEvent::Attached { link, .. } => connection.accept(link, Acceptance::up_to(1_000)),
+        ConnectionEvent::Message { link, delivery, .. } => {
             connection.settle_incoming(link, vec![(delivery, DeliveryState::Accepted)]);
         }
-        Event::Credit { link, limit, drain } => {
+        ConnectionEvent::Credit { link, limit, drain } => {
             connection.deliver(link, vec![handout(3, 100)]);
             if drain {
                 connection.drained(link, limit);
             }
         }
-        Event::Disposition {
+        ConnectionEvent::Disposition {
             link,
             deliveries,
             settled,
@@ -377,7 +381,7 @@ fn answer(dice: &Dice, connection: &mut Connection, event: Event, now: Timestamp
                 connection.settle_outgoing(link, states.collect());
             }
         }
-        Event::Detaching { .. } | Event::Detached { .. } => {}
+        ConnectionEvent::Detaching { .. } | ConnectionEvent::Detached { .. } => {}
     }
 }
 
@@ -422,10 +426,10 @@ fn read(encoded: &Bytes) {
         message.plain_body(),
     );
     let _ = (
-        management::Operation::parse(&message),
+        management::EntityOperation::parse(&message),
         PutToken::parse(&message),
     );
-    let _ = transaction::Request::parse(&message);
+    let _ = transaction::CoordinatorRequest::parse(&message);
     if let Ok(event) = to_event(message, || "id".to_owned()) {
         readable(&event);
     }

@@ -25,9 +25,9 @@ use super::*;
 use crate::api::amqp::entities::{signature, unproven};
 use crate::api::amqp::{
     ConnectionMemory, Container, IncomingLink, KnownEntity, OutgoingLink, OutgoingMessage,
-    ReceiverRequest, Server, Storing, Transaction, TransactionSend, serve,
+    ReceiverRequest, SharedServer, Storing, Transaction, TransactionSend, serve,
 };
-use crate::api::authority::{Authority, AuthorityScope, Grant, ShownSignature};
+use crate::api::authority::{Authority, AuthorityScope, KeyGrant, ShownSignature};
 use crate::api::memory::Memory;
 use crate::base::Clock;
 use crate::base::budget::{MemoryAccount, TakenBytes};
@@ -44,9 +44,9 @@ use crate::wire::amqp::condition::{
     CONNECTION_FORCED, MESSAGE_LOCK_LOST, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED,
     SERVER_BUSY, UNAUTHORIZED_ACCESS,
 };
-use crate::wire::amqp::management::{Operation, Reply};
-use crate::wire::amqp::message::{Message, Properties};
-use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::management::{EntityOperation, ManagementReply};
+use crate::wire::amqp::message::{Message, MessageProperties};
+use crate::wire::amqp::outcome::ReceiverOutcome;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::Transactional;
 use crate::wire::amqp::value::{ElementType, get};
@@ -81,7 +81,7 @@ pub(super) struct State {
     renewed: Mutex<Vec<Uuid>>,
     /// Requests to settle that may end.
     settles: Semaphore,
-    settled: Mutex<Vec<(Uuid, Outcome)>>,
+    settled: Mutex<Vec<(Uuid, ReceiverOutcome)>>,
     /// Whether the client left in order, for each receiver that was closed.
     closed: Mutex<Vec<bool>>,
     /// True if the key of all rules was regenerated.
@@ -143,7 +143,7 @@ impl Container for Fake {
                 },
                 _ => return None,
             };
-            Some(Grant {
+            Some(KeyGrant {
                 keys: vec![(Secret::new("key"), None)],
                 rights,
                 scope: AuthorityScope::Namespace,
@@ -178,7 +178,7 @@ impl Container for Fake {
         Ok(Box::new(self.clone()))
     }
 
-    fn identity(&self, entity: &EntityAddress, role: Option<Role>) -> Result<i64, AmqpError> {
+    fn identity(&self, entity: &EntityAddress, role: Option<LinkRole>) -> Result<i64, AmqpError> {
         let is_gone = self.0.is_gone.load(Ordering::Relaxed);
         let is_there = !is_gone && (role.is_some() || entity.topic_or_queue == "orders");
         is_there
@@ -186,19 +186,24 @@ impl Container for Fake {
             .ok_or_else(|| AmqpError::new(NOT_FOUND, "no such queue"))
     }
 
-    async fn manage(&self, _: &KnownEntity, _: Operation, _: &Actor) -> Result<Reply, AmqpError> {
+    async fn manage(
+        &self,
+        _: &KnownEntity,
+        _: EntityOperation,
+        _: &Actor,
+    ) -> Result<ManagementReply, AmqpError> {
         *self.0.asked.lock().unwrap() += 1;
         self.0.answers.acquire().await.expect("open").forget();
-        Ok(Reply::Scheduled(vec![7]))
+        Ok(ManagementReply::Scheduled(vec![7]))
     }
 
     async fn prepare(
         &self,
         entity: &KnownEntity,
-        asked: Operation,
+        asked: EntityOperation,
         _: &Actor,
-    ) -> Result<(Transaction, Reply), AmqpError> {
-        let Operation::Schedule(messages) = asked else {
+    ) -> Result<(Transaction, ManagementReply), AmqpError> {
+        let EntityOperation::Schedule(messages) = asked else {
             unreachable!("something to schedule");
         };
         let send = TransactionSend {
@@ -212,7 +217,7 @@ impl Container for Fake {
             ..Transaction::default()
         };
         self.0.settles.acquire().await.expect("open").forget();
-        Ok((changes, Reply::Scheduled(vec![7])))
+        Ok((changes, ManagementReply::Scheduled(vec![7])))
     }
 
     async fn check_locks(
@@ -292,7 +297,7 @@ impl OutgoingLink for Fake {
         let mut waiting = self.0.waiting.lock().unwrap();
         let count = limit.min(waiting.len());
         *self.0.taken.lock().unwrap() += count;
-        let message = Message::of(&Properties::default(), Map::new(), "x".into()).to_bytes();
+        let message = Message::of(&MessageProperties::default(), Map::new(), "x".into()).to_bytes();
         let taken = waiting.drain(..count).map(|token| OutgoingMessage {
             token,
             message: message.clone(),
@@ -304,7 +309,7 @@ impl OutgoingLink for Fake {
         self.0.renewed.lock().unwrap().extend(locks);
     }
 
-    async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
+    async fn settle(&self, locks: Vec<(Uuid, ReceiverOutcome)>) -> Vec<Result<(), AmqpError>> {
         let results = locks.iter().map(|(token, _)| match *token == LOST {
             true => Err(AmqpError::new(MESSAGE_LOCK_LOST, "lost")),
             false => Ok(()),
@@ -321,8 +326,8 @@ impl OutgoingLink for Fake {
 }
 
 /// A server of the queue.
-fn server(state: &Arc<State>, access: &watch::Sender<u64>) -> Server {
-    Server {
+fn server(state: &Arc<State>, access: &watch::Sender<u64>) -> SharedServer {
+    SharedServer {
         container: Box::new({
             let state = Arc::clone(state);
             move |_| Arc::new(Fake(Arc::clone(&state)))
@@ -358,7 +363,7 @@ impl Client {
 
     /// A client of `server` that has opened its connection, and begun a session.
     pub(super) async fn of(
-        server: Server,
+        server: SharedServer,
         state: Arc<State>,
         access: watch::Sender<u64>,
         pipe_bytes: usize,
@@ -426,7 +431,7 @@ impl Client {
 
     /// Shows a token of such a kind for an audience. Returns the status of the answer.
     pub(super) async fn show_as(&mut self, kind: &str, token: &str, audience: &str) -> i128 {
-        for (handle, role) in [(100, Role::Receiver), (101, Role::Sender)] {
+        for (handle, role) in [(100, LinkRole::Receiver), (101, LinkRole::Sender)] {
             self.attach_at(handle, role, "$cbs").await;
         }
         self.send(&grant(100, 0, 10)).await;
@@ -438,7 +443,7 @@ impl Client {
             ("type".into(), kind.into()),
             ("name".into(), audience.into()),
         ];
-        let request = Message::of(&Properties::default(), operation, token.into());
+        let request = Message::of(&MessageProperties::default(), operation, token.into());
         self.send(&Performative::Transfer(transfer(
             101,
             0,
@@ -484,18 +489,18 @@ impl Client {
         }
     }
 
-    async fn attach(&mut self, handle: u32, role: Role) {
+    async fn attach(&mut self, handle: u32, role: LinkRole) {
         self.attach_at(handle, role, "orders").await;
     }
 
-    pub(super) async fn attach_at(&mut self, handle: u32, role: Role, address: &str) {
+    pub(super) async fn attach_at(&mut self, handle: u32, role: LinkRole, address: &str) {
         let address = Some(address.to_owned());
         let attach = Attach {
-            source: Some(Source {
+            source: Some(LinkSource {
                 address: address.clone(),
-                ..Source::default()
+                ..LinkSource::default()
             }),
-            target: Some(Target::Node {
+            target: Some(LinkTarget::Node {
                 address,
                 dynamic: false,
             }),
@@ -535,7 +540,7 @@ async fn removing(tokens: &[Uuid]) -> Client {
     client
         .send(&Performative::Attach(Box::new(Attach {
             sender_settles: SenderSettles::Settled,
-            ..attach(0, Role::Receiver)
+            ..attach(0, LinkRole::Receiver)
         })))
         .await;
     client.offer(tokens.iter().copied());
@@ -559,7 +564,7 @@ async fn messages_are_removed_once_they_are_written() {
     assert!(client.is_quiet().await);
     let removed: Vec<_> = tokens
         .iter()
-        .map(|each| (*each, Outcome::Complete))
+        .map(|each| (*each, ReceiverOutcome::Complete))
         .collect();
     assert_eq!(client.settled(), removed);
 }
@@ -601,14 +606,14 @@ async fn messages_that_were_not_written_are_handed_out_again() {
     let settled = state.settled.lock().unwrap().clone();
     let removed = settled
         .iter()
-        .take_while(|each| each.1 == Outcome::Complete);
+        .take_while(|each| each.1 == ReceiverOutcome::Complete);
     let removed = removed.count();
     assert!((received..200).contains(&removed), "{removed}");
     let outcomes = settled.iter().enumerate().map(|(place, (token, _))| {
         let outcome = if place < removed {
-            Outcome::Complete
+            ReceiverOutcome::Complete
         } else {
-            Outcome::Release
+            ReceiverOutcome::Release
         };
         (*token, outcome)
     });
@@ -619,13 +624,13 @@ async fn messages_that_were_not_written_are_handed_out_again() {
 #[tokio::test(start_paused = true)]
 async fn senders_hear_of_their_messages_when_these_are_stored() {
     let mut client = Client::authorized("all").await;
-    client.attach(0, Role::Sender).await;
+    client.attach(0, LinkRole::Sender).await;
     let Some(Performative::Attach(answer)) = client.next().await else {
         panic!("an attach");
     };
     assert_eq!(answer.max_message_size, Some(100_000));
     assert!(matches!(client.next().await, Some(Performative::Flow(_))));
-    let message = Message::of(&Properties::default(), Map::new(), "x".into()).to_bytes();
+    let message = Message::of(&MessageProperties::default(), Map::new(), "x".into()).to_bytes();
     for id in 0..3 {
         client
             .send(&Performative::Transfer(transfer(0, id, message.clone())))
@@ -656,7 +661,7 @@ async fn senders_hear_of_their_messages_when_these_are_stored() {
 #[tokio::test(start_paused = true)]
 async fn receivers_get_locks_and_settle_them() {
     let mut client = Client::authorized("listen").await;
-    client.attach(0, Role::Receiver).await;
+    client.attach(0, LinkRole::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     let token = Uuid::from_u128(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
     client.offer([token, Uuid::max()]);
@@ -678,7 +683,7 @@ async fn receivers_get_locks_and_settle_them() {
         let Some(Performative::Disposition(answer)) = client.next().await else {
             panic!("a disposition");
         };
-        assert!(answer.settled && answer.role == Role::Sender);
+        assert!(answer.settled && answer.role == LinkRole::Sender);
         states.push(answer.state);
     }
     assert_eq!(states[0], Some(DeliveryState::Accepted));
@@ -704,7 +709,7 @@ async fn receivers_get_locks_and_settle_them() {
         (true, Some(5), Some(0))
     );
     // One receiver leaves in order, the other one with its connection.
-    client.attach(1, Role::Receiver).await;
+    client.attach(1, LinkRole::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     client.send(&detach(0)).await;
     assert!(matches!(client.next().await, Some(Performative::Detach(_))));
@@ -718,10 +723,10 @@ async fn receivers_get_locks_and_settle_them() {
 #[tokio::test(start_paused = true)]
 async fn no_message_waits_until_the_one_before_is_stored() {
     let mut client = Client::authorized("all").await;
-    client.attach(0, Role::Sender).await;
+    client.attach(0, LinkRole::Sender).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     assert!(matches!(client.next().await, Some(Performative::Flow(_))));
-    let message = Message::of(&Properties::default(), Map::new(), "x".into()).to_bytes();
+    let message = Message::of(&MessageProperties::default(), Map::new(), "x".into()).to_bytes();
     for id in 0..2 {
         let transfer = transfer(0, id, message.clone());
         client.send(&Performative::Transfer(transfer)).await;
@@ -746,11 +751,11 @@ async fn no_more_messages_are_being_stored_than_there_is_memory_for() {
     const OF_EACH: u32 = 600;
     let mut client = Client::authorized("all").await;
     for handle in 0..LINKS {
-        client.attach(handle, Role::Sender).await;
+        client.attach(handle, LinkRole::Sender).await;
         assert!(matches!(client.next().await, Some(Performative::Attach(_))));
         assert!(matches!(client.next().await, Some(Performative::Flow(_))));
     }
-    let message = Message::of(&Properties::default(), Map::new(), "x".into()).to_bytes();
+    let message = Message::of(&MessageProperties::default(), Map::new(), "x".into()).to_bytes();
     for id in 0..LINKS * OF_EACH {
         let transfer = transfer(id % LINKS, id, message.clone());
         client.send(&Performative::Transfer(transfer)).await;
@@ -772,7 +777,7 @@ async fn batches_are_read_when_there_is_memory_for_all_of_their_messages() {
     const OF_EACH: usize = 2_000;
     let mut client = Client::authorized("all").await;
     for handle in 0..LINKS {
-        client.attach(handle, Role::Sender).await;
+        client.attach(handle, LinkRole::Sender).await;
         assert!(matches!(client.next().await, Some(Performative::Attach(_))));
         assert!(matches!(client.next().await, Some(Performative::Flow(_))));
     }
@@ -804,7 +809,7 @@ async fn messages_that_are_scheduled_count_until_it_is_answered() {
     let mut client = Client::authorized("all").await;
     client.state.answers.forget_permits(10_000);
     client
-        .attach_at(0, Role::Sender, "orders/$management")
+        .attach_at(0, LinkRole::Sender, "orders/$management")
         .await;
     for _ in ["attach", "flow"] {
         assert!(client.next().await.is_some());
@@ -813,7 +818,7 @@ async fn messages_that_are_scheduled_count_until_it_is_answered() {
     let each = Value::Map(vec![("message".into(), Value::Binary(sent))]);
     let asked = Value::Map(vec![("messages".into(), Value::List(vec![each; COUNT]))]);
     let operation = vec![("operation".into(), "com.microsoft:schedule-message".into())];
-    let request = Message::of(&Properties::default(), operation, asked).to_bytes();
+    let request = Message::of(&MessageProperties::default(), operation, asked).to_bytes();
     client
         .send(&Performative::Transfer(transfer(0, 0, request)))
         .await;
@@ -831,7 +836,7 @@ async fn messages_that_are_scheduled_count_until_it_is_answered() {
 async fn messages_are_handed_out_while_others_are_being_settled() {
     let mut client = Client::authorized("listen").await;
     client.state.settles.forget_permits(100);
-    client.attach(0, Role::Receiver).await;
+    client.attach(0, LinkRole::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     client.send(&grant(0, 0, 2)).await;
     for number in 0..2 {
@@ -850,7 +855,7 @@ async fn messages_are_handed_out_while_others_are_being_settled() {
     assert_eq!(client.state.settled.lock().unwrap().len(), 2);
 }
 
-async fn rejection(client: &mut Client, handle: u32, role: Role) -> Option<String> {
+async fn rejection(client: &mut Client, handle: u32, role: LinkRole) -> Option<String> {
     client.attach(handle, role).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     let Some(Performative::Detach(detached)) = client.next().await else {
@@ -863,7 +868,7 @@ async fn rejection(client: &mut Client, handle: u32, role: Role) -> Option<Strin
 #[tokio::test(start_paused = true)]
 async fn what_no_token_allows_is_rejected() {
     let mut client = Client::connected(1 << 20).await;
-    for role in [Role::Sender, Role::Receiver] {
+    for role in [LinkRole::Sender, LinkRole::Receiver] {
         let rejected = rejection(&mut client, 0, role).await;
         assert_eq!(rejected.as_deref(), Some(UNAUTHORIZED_ACCESS));
     }
@@ -871,9 +876,9 @@ async fn what_no_token_allows_is_rejected() {
     assert_eq!(client.show_token("unknown", later).await, 401);
     assert_eq!(client.show_token("all", NOW).await, 401, "it has expired");
     assert_eq!(client.show_token("listen", later).await, 202);
-    let rejected = rejection(&mut client, 0, Role::Sender).await;
+    let rejected = rejection(&mut client, 0, LinkRole::Sender).await;
     assert_eq!(rejected.as_deref(), Some(UNAUTHORIZED_ACCESS));
-    client.attach(1, Role::Receiver).await;
+    client.attach(1, LinkRole::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     // The link lasts as long as the token.
     client.state.clock.advance(Duration::from_secs(60));
@@ -888,7 +893,7 @@ async fn what_no_token_allows_is_rejected() {
 async fn a_link_ends_with_the_token_that_another_one_replaces_which_allows_less() {
     let later = NOW + Duration::from_secs(60);
     let mut client = Client::authorized("listen").await;
-    client.attach(1, Role::Receiver).await;
+    client.attach(1, LinkRole::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     for rule in ["listen", "all", "listen"] {
         assert_eq!(client.show_token(rule, later).await, 202);
@@ -907,12 +912,12 @@ async fn a_link_ends_with_the_token_that_another_one_replaces_which_allows_less(
 #[tokio::test(start_paused = true)]
 async fn a_connection_ends_with_the_key_that_opened_it() {
     let mut client = Client::authorized("all").await;
-    client.attach(1, Role::Receiver).await;
+    client.attach(1, LinkRole::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     client.access.send_modify(|version| *version += 1);
     assert!(client.is_quiet().await, "something else has changed");
     client.state.is_revoked.store(true, Ordering::Relaxed);
-    let rejected = rejection(&mut client, 2, Role::Receiver).await;
+    let rejected = rejection(&mut client, 2, LinkRole::Receiver).await;
     assert_eq!(rejected.as_deref(), Some(UNAUTHORIZED_ACCESS));
     client.access.send_modify(|version| *version += 1);
     let Some(Performative::Close(Some(error))) = client.next().await else {
@@ -998,7 +1003,7 @@ async fn a_stop_is_told() {
 #[tokio::test(start_paused = true)]
 async fn whoever_reads_nothing_is_handed_little_and_left() {
     let mut client = Client::authorized("listen").await;
-    client.attach(0, Role::Receiver).await;
+    client.attach(0, LinkRole::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     let wide = |handle| {
         let Performative::Flow(flow) = grant(handle, 0, u32::MAX / 2) else {
@@ -1015,7 +1020,7 @@ async fn whoever_reads_nothing_is_handed_little_and_left() {
     let taken = *client.state.taken.lock().unwrap();
     assert!(taken <= super::super::limits::UNSETTLED_MAX, "{taken}");
     // Messages that need no settlement come as long as they are read.
-    let mut settling = attach(1, Role::Receiver);
+    let mut settling = attach(1, LinkRole::Receiver);
     settling.sender_settles = SenderSettles::Settled;
     client.send(&Performative::Attach(Box::new(settling))).await;
     client.send(&wide(1)).await;
@@ -1030,32 +1035,32 @@ async fn whoever_reads_nothing_is_handed_little_and_left() {
 async fn requests_are_answered_where_their_answers_are_waited_for() {
     let mut client = Client::authorized("all").await;
     for (handle, role, to) in [
-        (0, Role::Receiver, "me"),
-        (1, Role::Receiver, "you"),
-        (2, Role::Sender, ""),
+        (0, LinkRole::Receiver, "me"),
+        (1, LinkRole::Receiver, "you"),
+        (2, LinkRole::Sender, ""),
     ] {
         let mut attach = attach(handle, role);
         let node = Some("orders/$management".to_owned());
         let other = Some(to.to_owned());
         let (source, target) = match role {
-            Role::Receiver => (node, other),
-            Role::Sender => (other, node),
+            LinkRole::Receiver => (node, other),
+            LinkRole::Sender => (other, node),
         };
-        attach.source = Some(Source {
+        attach.source = Some(LinkSource {
             address: source,
-            ..Source::default()
+            ..LinkSource::default()
         });
-        attach.target = Some(Target::Node {
+        attach.target = Some(LinkTarget::Node {
             address: target,
             dynamic: false,
         });
         client.send(&Performative::Attach(Box::new(attach))).await;
         assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     }
-    let properties = Properties {
+    let properties = MessageProperties {
         message_id: Some(Value::Ulong(5)),
         reply_to: Some("me".to_owned()),
-        ..Properties::default()
+        ..MessageProperties::default()
     };
     let operation = vec![(
         "operation".into(),
@@ -1092,7 +1097,7 @@ async fn links_for_tokens_are_few() {
     let mut client = Client::authorized("all").await;
     let mut rejected = Vec::new();
     for handle in 0..9 {
-        client.attach_at(handle, Role::Sender, "$cbs").await;
+        client.attach_at(handle, LinkRole::Sender, "$cbs").await;
         assert!(matches!(client.next().await, Some(Performative::Attach(_))));
         match client.next().await {
             Some(Performative::Flow(_)) => {}
@@ -1111,9 +1116,9 @@ async fn links_for_tokens_are_few() {
 
 /// A request for a token with an id of so many bytes, whose answer repeats the id.
 fn request_with_id(bytes: usize) -> Vec<u8> {
-    let properties = Properties {
+    let properties = MessageProperties {
         message_id: Some(Value::String("x".repeat(bytes))),
-        ..Properties::default()
+        ..MessageProperties::default()
     };
     Message::of(&properties, Map::new(), "no token".into()).to_bytes()
 }
@@ -1121,16 +1126,16 @@ fn request_with_id(bytes: usize) -> Vec<u8> {
 #[tokio::test(start_paused = true)]
 async fn before_a_key_is_shown_there_is_one_link_each_way_and_nothing_else() {
     let mut client = Client::connected(1 << 20).await;
-    client.attach_at(0, Role::Receiver, "$cbs").await;
-    client.attach_at(1, Role::Sender, "$cbs").await;
+    client.attach_at(0, LinkRole::Receiver, "$cbs").await;
+    client.attach_at(1, LinkRole::Sender, "$cbs").await;
     for _ in ["attach", "attach", "flow"] {
         assert!(client.next().await.is_some());
     }
     for (handle, role, address) in [
-        (2, Role::Receiver, "$cbs"),
-        (3, Role::Sender, "$cbs"),
-        (4, Role::Sender, "orders"),
-        (5, Role::Receiver, "orders/$management"),
+        (2, LinkRole::Receiver, "$cbs"),
+        (3, LinkRole::Sender, "$cbs"),
+        (4, LinkRole::Sender, "orders"),
+        (5, LinkRole::Receiver, "orders/$management"),
     ] {
         client.attach_at(handle, role, address).await;
         assert!(matches!(client.next().await, Some(Performative::Attach(_))));
@@ -1146,8 +1151,8 @@ async fn before_a_key_is_shown_there_is_one_link_each_way_and_nothing_else() {
         assert_eq!(condition, expected, "{address}");
     }
     let coordinator = Attach {
-        target: Some(Target::Coordinator),
-        ..attach(6, Role::Sender)
+        target: Some(LinkTarget::Coordinator),
+        ..attach(6, LinkRole::Sender)
     };
     client
         .send(&Performative::Attach(Box::new(coordinator)))
@@ -1159,8 +1164,8 @@ async fn before_a_key_is_shown_there_is_one_link_each_way_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn replies_without_credit_are_counted_and_end_their_link() {
     let mut client = Client::connected(1 << 20).await;
-    client.attach_at(0, Role::Receiver, "$cbs").await;
-    client.attach_at(1, Role::Sender, "$cbs").await;
+    client.attach_at(0, LinkRole::Receiver, "$cbs").await;
+    client.attach_at(1, LinkRole::Sender, "$cbs").await;
     for _ in ["attach", "attach", "flow"] {
         assert!(client.next().await.is_some());
     }
@@ -1285,7 +1290,7 @@ async fn what_is_kept_is_given_back_at_the_end() {
     let mut client = Client::authorized("all").await;
     let (strangers, clients) = client.memory.taken();
     assert_eq!(strangers, 0, "whoever has shown a key is a client");
-    client.attach(0, Role::Receiver).await;
+    client.attach(0, LinkRole::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     client.offer((1..4).map(Uuid::from_u128));
     client.send(&grant(0, 0, 2)).await;
@@ -1318,7 +1323,7 @@ async fn links_that_are_gone_count_as_long_as_their_tasks_run() {
     let mut client = Client::authorized("listen").await;
     client.state.opens.forget_permits(10_000);
     for pair in 1..=PAIRS {
-        client.attach(0, Role::Receiver).await;
+        client.attach(0, LinkRole::Receiver).await;
         client.send(&detach(0)).await;
         if pair <= ENDING_TASKS_MAX {
             // It is answered at once, and its name and handle are free, whatever the store does.
@@ -1356,7 +1361,7 @@ fn attaches_that_wait_keep_what_their_answers_need() {
     let measured = allocation_counter::measure(|| {
         runtime.block_on(async {
             for handle in 0..LINKS {
-                let mut attach = attach(handle, Role::Receiver);
+                let mut attach = attach(handle, LinkRole::Receiver);
                 attach.properties = nulls();
                 client.send(&Performative::Attach(Box::new(attach))).await;
             }
@@ -1374,7 +1379,7 @@ async fn requests_over_many_links_count_and_are_answered_a_few_at_once() {
     client.state.answers.forget_permits(10_000);
     let node = "orders/$management";
     for handle in 0..LINKS as u32 {
-        client.attach_at(handle, Role::Sender, node).await;
+        client.attach_at(handle, LinkRole::Sender, node).await;
     }
     assert_eq!(detaches(&mut client).await, 0);
     let (_, idle) = client.memory.taken();
@@ -1386,7 +1391,12 @@ async fn requests_over_many_links_count_and_are_answered_a_few_at_once() {
         "sequence-numbers".into(),
         Value::array(ElementType::LONG, vec![Value::Long(1)]),
     )];
-    let request = Message::of(&Properties::default(), operation, Value::Map(numbers)).to_bytes();
+    let request = Message::of(
+        &MessageProperties::default(),
+        operation,
+        Value::Map(numbers),
+    )
+    .to_bytes();
     for handle in 0..LINKS as u32 {
         let asked = transfer(handle, handle + 1, request.clone());
         client.send(&Performative::Transfer(asked)).await;
@@ -1413,7 +1423,7 @@ async fn links_beyond_the_memory_are_rejected_until_tasks_have_ended() {
     client.state.opens.forget_permits(10_000);
     let mut rejected = None;
     for handle in 0..10_000 {
-        client.attach(handle, Role::Receiver).await;
+        client.attach(handle, LinkRole::Receiver).await;
         if handle % 100 == 0 && !client.is_quiet().await {
             rejected = Some(handle);
             break;
@@ -1434,7 +1444,7 @@ async fn what_a_client_has_settled_counts_until_it_is_stored() {
     const COUNT: usize = 1_000;
     let mut client = Client::authorized("listen").await;
     client.state.settles.forget_permits(100);
-    client.attach(0, Role::Receiver).await;
+    client.attach(0, LinkRole::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     client.offer((0..COUNT as u128).map(Uuid::from_u128));
     client.send(&grant(0, 0, COUNT as u32)).await;
@@ -1463,13 +1473,13 @@ async fn what_a_client_has_settled_counts_until_it_is_stored() {
 #[tokio::test(start_paused = true)]
 async fn links_end_with_their_entity() {
     let mut client = Client::authorized("all").await;
-    for (handle, role) in [(1, Role::Receiver), (2, Role::Sender)] {
+    for (handle, role) in [(1, LinkRole::Receiver), (2, LinkRole::Sender)] {
         client.attach(handle, role).await;
         assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     }
     assert!(matches!(client.next().await, Some(Performative::Flow(_))));
     client
-        .attach_at(3, Role::Sender, "orders/$management")
+        .attach_at(3, LinkRole::Sender, "orders/$management")
         .await;
     for _ in ["attach", "flow"] {
         assert!(client.next().await.is_some());
@@ -1494,7 +1504,7 @@ async fn links_end_with_their_entity() {
 #[tokio::test(start_paused = true)]
 async fn locks_that_lapse_make_room_for_others() {
     let mut client = Client::authorized("listen").await;
-    client.attach(0, Role::Receiver).await;
+    client.attach(0, LinkRole::Receiver).await;
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     let Performative::Flow(flow) = grant(0, 0, 10_000) else {
         unreachable!("a flow");
@@ -1554,13 +1564,13 @@ async fn locks_that_lapse_make_room_for_others() {
 async fn in_transactions(tokens: [Uuid; 2]) -> (Client, [u32; 2]) {
     let mut client = Client::authorized("all").await;
     let coordinator = Attach {
-        target: Some(Target::Coordinator),
-        ..attach(9, Role::Sender)
+        target: Some(LinkTarget::Coordinator),
+        ..attach(9, LinkRole::Sender)
     };
     client
         .send(&Performative::Attach(Box::new(coordinator)))
         .await;
-    client.attach(0, Role::Receiver).await;
+    client.attach(0, LinkRole::Receiver).await;
     client.offer(tokens);
     for _ in ["attach", "flow", "attach"] {
         assert!(client.next().await.is_some());
@@ -1579,14 +1589,14 @@ async fn in_transactions(tokens: [Uuid; 2]) -> (Client, [u32; 2]) {
 impl Client {
     /// Asks the coordinator. Returns its answer.
     pub(super) async fn coordinate(&mut self, id: u32, asked: Value) -> DeliveryState {
-        let message = Message::of(&Properties::default(), Map::new(), asked).to_bytes();
+        let message = Message::of(&MessageProperties::default(), Map::new(), asked).to_bytes();
         self.send(&Performative::Transfer(transfer(9, id, message)))
             .await;
         loop {
             let next = self.next().await.expect("an answer");
             assert!(!matches!(next, Performative::Detach(_)), "{next:?}");
             if let Performative::Disposition(answer) = next
-                && answer.role == Role::Receiver
+                && answer.role == LinkRole::Receiver
             {
                 return answer.state.expect("a state");
             }
@@ -1616,7 +1626,7 @@ impl Client {
         .await;
     }
 
-    fn settled(&self) -> Vec<(Uuid, Outcome)> {
+    fn settled(&self) -> Vec<(Uuid, ReceiverOutcome)> {
         self.state.settled.lock().unwrap().clone()
     }
 }
@@ -1641,7 +1651,7 @@ async fn what_a_transaction_settles_waits_for_its_end() {
     let discharged = client.coordinate(1, discharge(&transaction, true)).await;
     assert_eq!(discharged, DeliveryState::Accepted);
     assert!(client.is_quiet().await);
-    let abandoned = (tokens[1], Outcome::Abandon(Arc::new([])));
+    let abandoned = (tokens[1], ReceiverOutcome::Abandon(Arc::new([])));
     assert_eq!(client.settled(), std::slice::from_ref(&abandoned));
     let transaction = client.declare(2).await;
     client.settle_in(&transaction, ids[0], false).await;
@@ -1651,7 +1661,7 @@ async fn what_a_transaction_settles_waits_for_its_end() {
             9,
             3,
             Message::of(
-                &Properties::default(),
+                &MessageProperties::default(),
                 Map::new(),
                 discharge(&transaction, false),
             )
@@ -1666,11 +1676,11 @@ async fn what_a_transaction_settles_waits_for_its_end() {
         answers.push((each.role, each.settled, each.state));
     }
     let done = Some(DeliveryState::Accepted);
-    assert!(answers.contains(&(Role::Sender, true, done.clone())));
-    assert!(answers.contains(&(Role::Receiver, true, done)));
+    assert!(answers.contains(&(LinkRole::Sender, true, done.clone())));
+    assert!(answers.contains(&(LinkRole::Receiver, true, done)));
     assert_eq!(
         client.settled(),
-        [abandoned, (tokens[0], Outcome::Complete)]
+        [abandoned, (tokens[0], ReceiverOutcome::Complete)]
     );
 }
 
@@ -1691,7 +1701,7 @@ async fn a_transaction_is_told_of_a_lapsed_lock_and_goes_on_without_it() {
     client.settle_in(&transaction, ids[0], false).await;
     let discharged = client.coordinate(1, discharge(&transaction, false)).await;
     assert_eq!(discharged, DeliveryState::Accepted);
-    assert_eq!(client.settled(), [(held, Outcome::Complete)]);
+    assert_eq!(client.settled(), [(held, ReceiverOutcome::Complete)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -1699,10 +1709,10 @@ async fn a_request_is_answered_in_its_transaction_and_done_at_the_end() {
     let (mut client, _) = in_transactions([Uuid::from_u128(1), Uuid::from_u128(2)]).await;
     client.state.settles.forget_permits(100);
     client
-        .attach_at(1, Role::Receiver, "orders/$management")
+        .attach_at(1, LinkRole::Receiver, "orders/$management")
         .await;
     client
-        .attach_at(2, Role::Sender, "orders/$management")
+        .attach_at(2, LinkRole::Sender, "orders/$management")
         .await;
     for _ in ["attach", "attach", "flow"] {
         assert!(client.next().await.is_some());
@@ -1710,10 +1720,10 @@ async fn a_request_is_answered_in_its_transaction_and_done_at_the_end() {
     client.send(&grant(1, 0, 9)).await;
     let transaction = client.declare(0).await;
     let operation = vec![("operation".into(), "com.microsoft:schedule-message".into())];
-    let sent = Message::of(&Properties::default(), Map::new(), "later".into()).to_bytes();
+    let sent = Message::of(&MessageProperties::default(), Map::new(), "later".into()).to_bytes();
     let one = Value::Map(vec![("message".into(), Value::Binary(sent.into()))]);
     let asked = Value::Map(vec![("messages".into(), Value::List(vec![one]))]);
-    let request = Message::of(&Properties::default(), operation, asked).to_bytes();
+    let request = Message::of(&MessageProperties::default(), operation, asked).to_bytes();
     let within = DeliveryState::Transactional(Transactional {
         transaction: transaction.clone(),
         outcome: None,
@@ -1726,7 +1736,7 @@ async fn a_request_is_answered_in_its_transaction_and_done_at_the_end() {
         .await;
     // The discharge waits for it.
     let discharge = Message::of(
-        &Properties::default(),
+        &MessageProperties::default(),
         Map::new(),
         discharge(&transaction, false),
     );
@@ -1758,7 +1768,7 @@ async fn a_transaction_ends_with_the_link_of_its_coordinator() {
     client.send(&detach(9)).await;
     assert!(matches!(client.next().await, Some(Performative::Detach(_))));
     assert!(client.is_quiet().await);
-    let abandoned = (tokens[0], Outcome::Abandon(Arc::new([])));
+    let abandoned = (tokens[0], ReceiverOutcome::Abandon(Arc::new([])));
     assert_eq!(client.settled(), [abandoned]);
 }
 
@@ -1766,12 +1776,12 @@ async fn a_transaction_ends_with_the_link_of_its_coordinator() {
 async fn requests_wait_for_what_was_settled_before_them() {
     let mut client = Client::authorized("all").await;
     client.state.settles.forget_permits(100);
-    client.attach(0, Role::Receiver).await;
+    client.attach(0, LinkRole::Receiver).await;
     client
-        .attach_at(1, Role::Receiver, "orders/$management")
+        .attach_at(1, LinkRole::Receiver, "orders/$management")
         .await;
     client
-        .attach_at(2, Role::Sender, "orders/$management")
+        .attach_at(2, LinkRole::Sender, "orders/$management")
         .await;
     for _ in ["attach", "attach", "attach", "flow"] {
         assert!(client.next().await.is_some());
@@ -1794,7 +1804,11 @@ async fn requests_wait_for_what_was_settled_before_them() {
         "sequence-numbers".into(),
         Value::array(ElementType::LONG, vec![Value::Long(1)]),
     )];
-    let request = Message::of(&Properties::default(), operation, Value::Map(numbers));
+    let request = Message::of(
+        &MessageProperties::default(),
+        operation,
+        Value::Map(numbers),
+    );
     client
         .send(&Performative::Transfer(transfer(2, 0, request.to_bytes())))
         .await;
@@ -1803,7 +1817,7 @@ async fn requests_wait_for_what_was_settled_before_them() {
     let Some(Performative::Disposition(settled)) = client.next().await else {
         panic!("a disposition");
     };
-    assert_eq!(settled.role, Role::Sender);
+    assert_eq!(settled.role, LinkRole::Sender);
     let mut others = Vec::new();
     for _ in 0..2 {
         others.extend(client.next().await);
@@ -1818,7 +1832,7 @@ async fn connections_that_break_have_one_line_a_minute() {
     for _ in 0..3 {
         let state = State::new(Clock::simulated(NOW));
         let access = watch::channel(0).0;
-        let server = Server {
+        let server = SharedServer {
             early_ends: Arc::clone(&early_ends),
             ..server(&state, &access)
         };

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::app::cli::confirm::{Misuse, confirm};
 use crate::app::cli::output::{Screen, items, note, plural, print_file, text};
-use crate::app::cli::request::{Run, Server};
-use crate::app::configuration_files::{self as files, Object, faults_of, object_of};
+use crate::app::cli::request::{RemoteServer, Run};
+use crate::app::configuration_files::{self as files, ConfiguredObject, faults_of, object_of};
 use crate::app::yaml;
 use crate::base::visible_json;
 use crate::wire::resource::configuration::body;
@@ -26,7 +26,7 @@ Examples:
   everpost apply config/ --prune --yes";
 
 #[derive(Args, Debug)]
-pub(super) struct Export {
+pub(super) struct ExportConfiguration {
     /// YAML or JSON [default: as the name of the file says, else yaml]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -54,12 +54,12 @@ pub(super) struct Apply {
     /// A file of YAML or JSON, a directory of such files, or - for standard input
     path: PathBuf,
     #[command(flatten)]
-    how: How,
+    how: ApplyOptions,
 }
 
 /// How files are applied.
 #[derive(Args, Debug)]
-pub(super) struct How {
+pub(super) struct ApplyOptions {
     /// Delete what the files do not name; users only if the files name some
     #[arg(long)]
     prune: bool,
@@ -76,8 +76,8 @@ pub(super) struct How {
 #[error("the files and the appliance differ")]
 pub(super) struct Different;
 
-impl Run for Export {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+impl Run for ExportConfiguration {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let answer = server.get(["everpost", "configuration"]).send().await?;
         let is_json = self
             .path
@@ -110,7 +110,7 @@ fn save(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 impl Run for Diff {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let objects = read(&self.path)?;
         let plan = plan(server, &objects, self.prune).await?;
         server.show(&plan, describe)?;
@@ -122,13 +122,17 @@ impl Run for Diff {
 }
 
 impl Run for Apply {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         apply(server, &read(&self.path)?, &self.how).await
     }
 }
 
 /// Shows what leads to these objects, and does it.
-async fn apply(server: &Server, objects: &[Object], how: &How) -> anyhow::Result<()> {
+async fn apply(
+    server: &RemoteServer,
+    objects: &[ConfiguredObject],
+    how: &ApplyOptions,
+) -> anyhow::Result<()> {
     let plan = plan(server, objects, how.prune).await?;
     server.show(&plan, describe)?;
     let steps = items(&plan, "/steps");
@@ -164,7 +168,11 @@ async fn apply(server: &Server, objects: &[Object], how: &How) -> anyhow::Result
 }
 
 /// Asks the server for the plan that leads to these objects. Lists all their faults in the error if there are any.
-async fn plan(server: &Server, objects: &[Object], prune: bool) -> anyhow::Result<Value> {
+async fn plan(
+    server: &RemoteServer,
+    objects: &[ConfiguredObject],
+    prune: bool,
+) -> anyhow::Result<Value> {
     let all: Vec<&Value> = objects.iter().map(|object| &object.value).collect();
     let request = server.post(["everpost", "configuration", "plan"]);
     let plan = request
@@ -178,7 +186,7 @@ async fn plan(server: &Server, objects: &[Object], prune: bool) -> anyhow::Resul
 }
 
 /// The objects of a file, or of all files of a directory that end as such files do.
-fn read(path: &Path) -> anyhow::Result<Vec<Object>> {
+fn read(path: &Path) -> anyhow::Result<Vec<ConfiguredObject>> {
     let read = || {
         let files = if path.is_dir() {
             files::files_of(path)?

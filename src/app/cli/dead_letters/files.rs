@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::app::cli::dead_letters::PATH;
 use crate::app::cli::output::{Screen, items, moment, note, number, text};
-use crate::app::cli::request::Server;
+use crate::app::cli::request::RemoteServer;
 use crate::base::{Timestamp, regular_file};
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{BLOB_RECORDS_MAX, IMPORT_BYTES_MAX};
@@ -34,7 +34,7 @@ const FILES_PER_LINE: usize = 100;
 
 /// Which dead letters, and where to.
 #[derive(Args, Debug)]
-pub(in crate::app::cli) struct Export {
+pub(in crate::app::cli) struct ExportDeadLetterFiles {
     /// Directory to write to
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
@@ -44,7 +44,7 @@ pub(in crate::app::cli) struct Export {
 
 /// Which files, and where to.
 #[derive(Args, Debug)]
-pub(in crate::app::cli) struct Import {
+pub(in crate::app::cli) struct ImportDeadLetterFiles {
     /// Files, and directories with files below them, whose names end in .json
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -55,8 +55,8 @@ pub(in crate::app::cli) struct Import {
     yes: bool,
 }
 
-impl Export {
-    pub(super) async fn run(&self, server: &Server) -> anyhow::Result<()> {
+impl ExportDeadLetterFiles {
+    pub(super) async fn run(&self, server: &RemoteServer) -> anyhow::Result<()> {
         let count = server.get(PATH).at("count").query(&self.filter);
         let total = number(&count.send().await?, "/count");
         let (mut written, mut files) = (0, 0);
@@ -89,7 +89,7 @@ fn first_blob(rows: &[Value]) -> Option<(&[Value], &[Value])> {
 }
 
 /// Whoever writes the same dead letters again overwrites the same file.
-async fn write_blob(server: &Server, to: &Path, rows: &[Value]) -> anyhow::Result<()> {
+async fn write_blob(server: &RemoteServer, to: &Path, rows: &[Value]) -> anyhow::Result<()> {
     let first = rows.last().context("a blob is not empty")?; // the oldest
     let topic = TopicName::parse(&text(first, "/topic"))?;
     let subscription = SubscriptionName::parse(&text(first, "/subscription"))?;
@@ -114,18 +114,19 @@ async fn write_blob(server: &Server, to: &Path, rows: &[Value]) -> anyhow::Resul
 }
 
 /// The record byte for byte; none for what has been pruned meanwhile, or cannot be read.
-async fn record(server: &Server, id: &str) -> anyhow::Result<Option<Vec<u8>>> {
+async fn record(server: &RemoteServer, id: &str) -> anyhow::Result<Option<Vec<u8>>> {
     #[derive(Deserialize)]
-    struct Shown {
+    struct ShownRecord {
         record: Option<Box<RawValue>>,
     }
     let answer = server.get(PATH).at(id).text().await?;
-    let shown: Shown = serde_json::from_str(&answer).context("the server shows no dead letter")?;
+    let shown: ShownRecord =
+        serde_json::from_str(&answer).context("the server shows no dead letter")?;
     Ok(shown.record.map(|record| record.get().as_bytes().to_vec()))
 }
 
-impl Import {
-    pub(super) async fn run(&self, server: &Server) -> anyhow::Result<()> {
+impl ImportDeadLetterFiles {
+    pub(super) async fn run(&self, server: &RemoteServer) -> anyhow::Result<()> {
         let files = self.files()?;
         let mut records = 0;
         for file in &files {
@@ -257,7 +258,7 @@ mod tests {
         for (to, name) in [(".", "circle.json"), ("a.json", "link.json")] {
             symlink(to, folder.join(name)).expect("a link");
         }
-        let import = Import {
+        let import = ImportDeadLetterFiles {
             paths: vec![root.path().to_owned()],
             target: ImportParameters {
                 topic: "orders".to_owned(),

@@ -11,13 +11,13 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::files::{Export, Import};
+use self::files::{ExportDeadLetterFiles, ImportDeadLetterFiles};
 use self::resubmit::Resubmit;
 use crate::app::cli::events::EventWithData;
 use crate::app::cli::output::{Screen, note, number, plural, text};
-use crate::app::cli::request::{Run, Server, given};
+use crate::app::cli::request::{RemoteServer, Run, given};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
-use crate::app::cli::table::List;
+use crate::app::cli::table::ListFormat;
 use crate::app::cli::timeline::timeline;
 use crate::base::{Clock, Timestamp};
 use crate::model::shared_access::ROOT_RULE;
@@ -56,7 +56,7 @@ pub(super) enum DeadLettersCommand {
     /// Print a shared access signature of Service Bus for one queue of dead letters
     ///
     /// Whoever has it can read and remove the dead letters of this event subscription, and nothing else.
-    Token(Token),
+    Token(DeadLetterToken),
     /// Remove dead letters from their queues for good
     ///
     /// Without --yes it only counts them. Those that a receiver has locked stay.
@@ -73,17 +73,17 @@ pub(super) enum DeadLettersCommand {
     /// Write dead letters to files, in the layout and the shape of Azure's storage
     ///
     /// They stay in their queues.
-    Export(Box<Export>),
+    Export(Box<ExportDeadLetterFiles>),
     /// Deliver the events of such files again, Azure's own or exported ones
     ///
     /// Without --yes it only counts them.
-    Import(Import),
+    Import(ImportDeadLetterFiles),
     /// Deliver again, as new deliveries with all their attempts before them
     Resubmit(Box<Resubmit>),
 }
 
 #[derive(Args, Debug)]
-pub(super) struct Token {
+pub(super) struct DeadLetterToken {
     /// Topic of the event subscription
     #[arg(long)]
     topic: String,
@@ -96,7 +96,7 @@ pub(super) struct Token {
 }
 
 impl Run for DeadLettersCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         match self {
             Self::List { filter, page } => {
                 let request = server.get(PATH).query(filter).query(page);
@@ -104,7 +104,7 @@ impl Run for DeadLettersCommand {
             }
             Self::Show { delivery } => {
                 let now = Clock::system().now();
-                let view = |found: &DeadLetter, screen| details(found, now, screen);
+                let view = |found: &ShownDeadLetter, screen| details(found, now, screen);
                 server.get(PATH).at(delivery).show_as(view).await
             }
             Self::Watch { filter } => watch::until_interrupted(server, filter).await,
@@ -133,8 +133,8 @@ impl Run for DeadLettersCommand {
     }
 }
 
-impl Token {
-    fn run(&self, server: &Server) -> anyhow::Result<()> {
+impl DeadLetterToken {
+    fn run(&self, server: &RemoteServer) -> anyhow::Result<()> {
         let access = &server.access;
         let missing = || format!("there is no management token in {}", access.token_origin);
         let key = access.token.as_ref().with_context(missing)?;
@@ -159,7 +159,7 @@ fn purge_filter(filter: &DeadLetterParameters, all: bool) -> anyhow::Result<Valu
 }
 
 /// Removes batch by batch, and says how far it is.
-async fn purge(server: &Server, filter: &Value) -> anyhow::Result<Value> {
+async fn purge(server: &RemoteServer, filter: &Value) -> anyhow::Result<Value> {
     let (mut removed, mut locked) = (0, 0);
     let batches = server.post(PATH).at("purge").query(filter);
     batches
@@ -190,7 +190,7 @@ fn purged(purged: &Value, _: Screen) -> String {
     }
 }
 
-const DEAD_LETTERS: List = List {
+const DEAD_LETTERS: ListFormat = ListFormat {
     none: "no dead letters",
     columns: &[
         ("DELIVERY", Word("/deliveryId")),
@@ -214,13 +214,13 @@ fn subscription(delivery: &Value) -> String {
 
 /// A dead letter as the server shows it.
 #[derive(Deserialize)]
-struct DeadLetter {
+struct ShownDeadLetter {
     event: EventWithData,
     #[serde(flatten)]
     delivery: Value,
 }
 
-fn details(dead_letter: &DeadLetter, now: Timestamp, screen: Screen) -> String {
+fn details(dead_letter: &ShownDeadLetter, now: Timestamp, screen: Screen) -> String {
     let timeline = timeline(&dead_letter.delivery, now, screen);
     format!("{}\n{timeline}", dead_letter.event.details())
 }
@@ -258,7 +258,8 @@ DELIVERY  DEAD-LETTERED (UTC)  SUBSCRIPTION    REASON                           
     #[test]
     fn a_dead_letter_is_shown_with_its_event() {
         let dead_letter = r#"{"deliveryId":5,"topic":"orders","subscription":"billing","state":"DeadLettered","event":{"key":12,"data":1.10}}"#;
-        let dead_letter: DeadLetter = serde_json::from_str(dead_letter).expect("a dead letter");
+        let dead_letter: ShownDeadLetter =
+            serde_json::from_str(dead_letter).expect("a dead letter");
         let expected =
             "event  12\ndata\n  1.10\n\nbilling (topic orders): DeadLettered; delivery 5\n";
         let details = details(&dead_letter, Timestamp::from_ms(0), Screen::default());

@@ -10,8 +10,8 @@ use crate::app::cli::body;
 use crate::app::cli::confirm::Misuse;
 use crate::app::cli::dead_letters::PATH;
 use crate::app::cli::output::{Screen, items, text};
-use crate::app::cli::replay::{How, TargetArgs, begin};
-use crate::app::cli::request::{Server, given};
+use crate::app::cli::replay::{ReplayOptions, TargetArgs, begin};
+use crate::app::cli::request::{RemoteServer, given};
 use crate::model::limits::{REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
 use crate::wire::query::DeadLetterParameters;
 
@@ -39,11 +39,11 @@ pub(in crate::app::cli) struct Resubmit {
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     #[command(flatten)]
-    how: How,
+    how: ReplayOptions,
 }
 
 impl Resubmit {
-    pub(super) async fn run(&self, server: &Server) -> anyhow::Result<()> {
+    pub(super) async fn run(&self, server: &RemoteServer) -> anyhow::Result<()> {
         let (event, data) = (self.event.as_ref(), self.data.as_ref());
         let edit = event
             .map(|file| ("event", file))
@@ -86,7 +86,7 @@ impl Resubmit {
 
 /// Resubmits these deliveries, in as many requests as it takes.
 async fn selection(
-    server: &Server,
+    server: &RemoteServer,
     deliveries: &[i64],
     target: &TargetArgs,
 ) -> anyhow::Result<Value> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::app::cli::dead_letters::{DEAD_LETTERS, PATH};
 use crate::app::cli::output::{items, json_for_stdout, moment, note, print, print_exactly};
-use crate::app::cli::request::{Server, given};
+use crate::app::cli::request::{RemoteServer, given};
 use crate::app::interrupt::interrupted;
 use crate::base::Timestamp;
 use crate::wire::query::DeadLetterParameters;
@@ -29,7 +29,7 @@ const WIDTHS: [usize; 7] = [8, 19, 25, 32, 6, 20, 0];
 
 /// Where watching stands.
 #[derive(Debug)]
-struct Watch {
+struct WatchPosition {
     /// Nothing from before is shown.
     began_at: Timestamp,
     /// When the last one that is shown was dead-lettered.
@@ -40,7 +40,7 @@ struct Watch {
 
 /// Prints what comes, and ends with Ctrl-C.
 pub(super) async fn until_interrupted(
-    server: &Server,
+    server: &RemoteServer,
     filter: DeadLetterParameters,
 ) -> anyhow::Result<()> {
     let since = match &filter.from {
@@ -55,14 +55,14 @@ pub(super) async fn until_interrupted(
             .map(|(name, _)| (*name).to_owned());
         print(&line(head))?;
     }
-    let mut watch = Watch::new(since);
+    let mut watch = WatchPosition::new(since);
     tokio::select! {
         ended = watch.go_on(server, &filter) => ended,
         () = interrupted() => Ok(()),
     }
 }
 
-impl Watch {
+impl WatchPosition {
     fn new(began_at: Timestamp) -> Self {
         Self {
             began_at,
@@ -78,7 +78,7 @@ impl Watch {
 
     async fn go_on(
         &mut self,
-        server: &Server,
+        server: &RemoteServer,
         filter: &DeadLetterParameters,
     ) -> anyhow::Result<()> {
         let mut filter = given(filter);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_is_shown_once_in_the_order_of_their_ends() {
-        let mut watch = Watch::new("2026-11-21T06:40:00Z".parse().expect("a moment"));
+        let mut watch = WatchPosition::new("2026-11-21T06:40:00Z".parse().expect("a moment"));
         let (early, late) = ("2026-11-21T06:41:00Z", "2026-11-21T06:42:00Z");
         let mut ids = |found: Vec<Value>| -> Vec<i64> {
             let new = watch.new_ones(found).into_iter();

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use self::stage::Stage;
+use self::stage::DemoStage;
 use crate::app::boot;
 use crate::app::cli::output::print;
 use crate::app::config::{Config, ConfigFlags, RawConfig};
@@ -56,7 +56,7 @@ pub(super) struct DemoArgs {
 
 /// How the demonstration ended.
 #[derive(PartialEq, Eq)]
-enum End {
+enum DemoEnd {
     Complete,
     Interrupted,
 }
@@ -75,9 +75,9 @@ impl DemoArgs {
         let removed = directory.close();
         removed.context("cannot remove the temporary directory")?;
         match end {
-            End::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
-            End::Complete if self.stay => {}
-            End::Complete => print(&story::next_steps(&program()))?,
+            DemoEnd::Interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+            DemoEnd::Complete if self.stay => {}
+            DemoEnd::Complete => print(&story::next_steps(&program()))?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -102,12 +102,12 @@ impl DemoArgs {
         Ok(config)
     }
 
-    async fn show(&self, config: Config) -> anyhow::Result<End> {
+    async fn show(&self, config: Config) -> anyhow::Result<DemoEnd> {
         let password = config.admin_password.clone();
         let mut interrupts = Interrupts::listen()?;
         let stage = tokio::select! {
             stage = perform(config) => stage?,
-            () = interrupts.next() => return Ok(End::Interrupted),
+            () = interrupts.next() => return Ok(DemoEnd::Interrupted),
         };
         if let Some(password) = password {
             print(&play::invitation(&stage, &password).await?)?;
@@ -115,14 +115,14 @@ impl DemoArgs {
             print("\nstopping\n")?;
         }
         stage.stop().await;
-        Ok(End::Complete)
+        Ok(DemoEnd::Complete)
     }
 }
 
 /// From the first line to the totals. The appliance goes on serving.
-async fn perform(config: Config) -> anyhow::Result<Stage> {
+async fn perform(config: Config) -> anyhow::Result<DemoStage> {
     print(&story::opening(config.time_scale))?;
-    let stage = Stage::start(config).await?;
+    let stage = DemoStage::start(config).await?;
     play::play(&stage).await?;
     Ok(stage)
 }

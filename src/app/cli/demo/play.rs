@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::app::cli::demo::program;
 use crate::app::cli::demo::stage::{
-    BILLING, CANCELLED, CANCELLED_EVERY, EVENTS, PLACED, REFUNDS, Role, Stage, TOPIC,
+    BILLING, CANCELLED, CANCELLED_EVERY, DemoRole, DemoStage, EVENTS, PLACED, REFUNDS, TOPIC,
 };
 use crate::app::cli::demo::story::{self, Invitation, Totals};
 use crate::app::cli::output::{Screen, items, print, text};
 use crate::app::cli::subscriptions::handshake_ended;
 use crate::app::cli::topic_arg::TopicArg;
 use crate::app::cli::topics::first_key;
-use crate::app::receive::{ReceivedRequest, Receiver};
+use crate::app::receive::{ReceivedRequest, WebhookReceiver};
 use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::response_script::ScriptedResponse;
@@ -39,7 +39,7 @@ const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
 const LINE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Plays it and prints it.
-pub(super) async fn play(stage: &Stage) -> anyhow::Result<()> {
+pub(super) async fn play(stage: &DemoStage) -> anyhow::Result<()> {
     let topic = stage
         .server
         .put(["topics", TOPIC])
@@ -66,7 +66,7 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<()> {
     let deliveries = events.iter().flat_map(|event| items(event, "/deliveries"));
     let deliveries: Vec<&Value> = deliveries.collect();
     let totals = totals(events.len(), &deliveries)?;
-    let first = |role: &Role| {
+    let first = |role: &DemoRole| {
         deliveries
             .iter()
             .find(|each| each["subscription"] == role.name)
@@ -84,7 +84,11 @@ pub(super) async fn play(stage: &Stage) -> anyhow::Result<()> {
 }
 
 /// Creates the event subscription and waits until its receiver has agreed to it.
-async fn subscribe(stage: &Stage, role: &Role, receiver: &Receiver) -> anyhow::Result<()> {
+async fn subscribe(
+    stage: &DemoStage,
+    role: &DemoRole,
+    receiver: &WebhookReceiver,
+) -> anyhow::Result<()> {
     let name = role.name;
     let path = ["topics", TOPIC, "eventSubscriptions", name];
     let body = role.definition(&format!("{}/{name}", receiver.url()));
@@ -106,7 +110,7 @@ async fn subscribe(stage: &Stage, role: &Role, receiver: &Receiver) -> anyhow::R
     }
 }
 
-async fn publish(stage: &Stage) -> anyhow::Result<()> {
+async fn publish(stage: &DemoStage) -> anyhow::Result<()> {
     let topic = TopicArg::custom(TOPIC);
     let key = first_key(&stage.server, topic).await?;
     for first in (1..=EVENTS).step_by(EVENTS_PER_REQUEST) {
@@ -136,7 +140,7 @@ fn event(number: usize, now: Timestamp) -> Value {
 }
 
 /// Waits until every delivery has ended and returns the events with their deliveries, oldest first.
-async fn all_ended(stage: &Stage) -> anyhow::Result<Vec<Value>> {
+async fn all_ended(stage: &DemoStage) -> anyhow::Result<Vec<Value>> {
     let path = ["everpost", "events"];
     let all = json!({ "topic": TOPIC, "limit": 2 * EVENTS });
     let list = stage.server.get(path).query(all).send().await?;
@@ -156,7 +160,7 @@ async fn all_ended(stage: &Stage) -> anyhow::Result<Vec<Value>> {
 }
 
 /// Shows again and again how far the deliveries have come.
-async fn show_progress(stage: &Stage, started_at: Timestamp) -> io::Result<Infallible> {
+async fn show_progress(stage: &DemoStage, started_at: Timestamp) -> io::Result<Infallible> {
     let bar = ProgressBar::new_spinner();
     loop {
         let pause = if bar.is_hidden() {
@@ -175,7 +179,7 @@ async fn show_progress(stage: &Stage, started_at: Timestamp) -> io::Result<Infal
 }
 
 /// `  2.1 s   263 attempts   billing accepted  63 of 100   refunds rejected 10 of 10`, as the receivers see it.
-fn progress(stage: &Stage, started_at: Timestamp) -> String {
+fn progress(stage: &DemoStage, started_at: Timestamp) -> String {
     let passed = stage.clock.now().since(started_at).as_secs_f64();
     let mut attempts = 0;
     let mut parts = String::new();
@@ -214,7 +218,7 @@ fn totals(published: usize, deliveries: &[&Value]) -> anyhow::Result<Totals> {
         published == EVENTS,
         "the server has {published} of {EVENTS} published events"
     );
-    for role in Role::ALL {
+    for role in DemoRole::ALL {
         let own = deliveries
             .iter()
             .filter(|each| each["subscription"] == role.name);
@@ -233,7 +237,7 @@ fn totals(published: usize, deliveries: &[&Value]) -> anyhow::Result<Totals> {
     Ok(totals)
 }
 
-fn has_gone_as(role: &Role, delivery: &Value) -> bool {
+fn has_gone_as(role: &DemoRole, delivery: &Value) -> bool {
     let attempts = items(delivery, "/deliveryAttempts").iter();
     let statuses = attempts.map(|attempt| attempt["httpStatusCode"].as_u64());
     delivery["state"] == role.ends
@@ -241,7 +245,7 @@ fn has_gone_as(role: &Role, delivery: &Value) -> bool {
 }
 
 /// Returns the text that shows a user who stays what to try, with everything filled in.
-pub(super) async fn invitation(stage: &Stage, password: &Secret) -> anyhow::Result<String> {
+pub(super) async fn invitation(stage: &DemoStage, password: &Secret) -> anyhow::Result<String> {
     let key = first_key(&stage.server, TopicArg::custom(TOPIC)).await?;
     Ok(story::invitation(&Invitation {
         url: stage.url(),
@@ -267,7 +271,7 @@ mod tests {
         assert_eq!(cancelled[9]["id"], "order-100");
     }
 
-    fn delivery(role: &Role) -> Value {
+    fn delivery(role: &DemoRole) -> Value {
         let attempts = role.answers.iter();
         let attempts = attempts.map(|status| json!({ "httpStatusCode": status }));
         json!({ "subscription": role.name, "state": role.ends,
@@ -276,7 +280,7 @@ mod tests {
 
     #[test]
     fn only_the_expected_ending_is_counted() {
-        let all = Role::ALL
+        let all = DemoRole::ALL
             .iter()
             .flat_map(|role| vec![delivery(role); role.deliveries]);
         let all: Vec<Value> = all.collect();

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::app::boot::Appliance;
 use crate::app::cli::output::Output;
-use crate::app::cli::request::Server;
+use crate::app::cli::request::RemoteServer;
 use crate::app::cli::server::ServerAccess;
 use crate::app::config::Config;
 use crate::app::management_token;
-use crate::app::receive::{Receiver, ReceiverOptions};
-use crate::app::telemetry::Log;
+use crate::app::receive::{ReceiverOptions, WebhookReceiver};
+use crate::app::telemetry::ProcessLog;
 use crate::base::{Clock, TimeScale};
 
 /// The topic of the demonstration.
@@ -32,7 +32,7 @@ pub(super) const CANCELLED_EVERY: usize = 10;
 
 /// One event subscription, and how all of its deliveries must go.
 #[derive(Debug)]
-pub(super) struct Role {
+pub(super) struct DemoRole {
     /// Name of the event subscription.
     pub(super) name: &'static str,
     /// The only type of events that it wants; `None` for all.
@@ -48,7 +48,7 @@ pub(super) struct Role {
 }
 
 /// Accepts every event, at the third attempt.
-pub(super) const BILLING: Role = Role {
+pub(super) const BILLING: DemoRole = DemoRole {
     name: "billing",
     event_type: None,
     answers: &[503, 503, 200],
@@ -58,7 +58,7 @@ pub(super) const BILLING: Role = Role {
 };
 
 /// Wants some events and then rejects them for good.
-pub(super) const REFUNDS: Role = Role {
+pub(super) const REFUNDS: DemoRole = DemoRole {
     name: "refunds",
     event_type: Some(CANCELLED),
     answers: &[400],
@@ -67,7 +67,7 @@ pub(super) const REFUNDS: Role = Role {
     deliveries: EVENTS / CANCELLED_EVERY,
 };
 
-impl Role {
+impl DemoRole {
     pub(super) const ALL: [&Self; 2] = [&BILLING, &REFUNDS];
 
     /// The answers in words: `503, 503, 200`.
@@ -89,22 +89,22 @@ impl Role {
 }
 
 /// Everything that runs.
-pub(super) struct Stage {
-    pub(super) server: Server,
-    pub(super) receivers: Vec<(&'static Role, Receiver)>,
+pub(super) struct DemoStage {
+    pub(super) server: RemoteServer,
+    pub(super) receivers: Vec<(&'static DemoRole, WebhookReceiver)>,
     pub(super) clock: Clock,
     pub(super) data_dir: PathBuf,
     pub(super) time_scale: TimeScale,
     appliance: Appliance,
 }
 
-impl Stage {
+impl DemoStage {
     /// Starts the receivers and the appliance.
     pub(super) async fn start(config: Config) -> anyhow::Result<Self> {
         let mut receivers = Vec::new();
-        for role in Role::ALL {
+        for role in DemoRole::ALL {
             let answers = role.answers(" ").parse().expect("roles have valid answers");
-            let receiver = Receiver::bind(ReceiverOptions {
+            let receiver = WebhookReceiver::bind(ReceiverOptions {
                 per_event: true,
                 ..ReceiverOptions::scripted(answers)
             })
@@ -113,14 +113,14 @@ impl Stage {
             receivers.push((role, receiver));
         }
         let (data_dir, time_scale) = (config.data_dir.clone(), config.time_scale);
-        let appliance = Appliance::start(config, Log::default(), Vec::new())
+        let appliance = Appliance::start(config, ProcessLog::default(), Vec::new())
             .await
             .context("the appliance does not start")?;
         let token =
             management_token::read(&data_dir).context("cannot read the management token")?;
         let access = ServerAccess::of_own(appliance.url(), token)?;
         Ok(Self {
-            server: Server::new(access, Output::default())?,
+            server: RemoteServer::new(access, Output::default())?,
             receivers,
             clock: Clock::system(),
             data_dir,

@@ -7,9 +7,9 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::app::cli::demo::USER;
-use crate::app::cli::demo::stage::{EVENTS, Stage, TOPIC};
+use crate::app::cli::demo::stage::{DemoStage, EVENTS, TOPIC};
 use crate::app::cli::output::{Screen, items, moment, text};
-use crate::app::cli::table::{Lines, Table};
+use crate::app::cli::table::{NamedValues, TextTable};
 use crate::base::human::{date_time_ms, span};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::access::Secret;
@@ -58,8 +58,8 @@ fn wait_after_busy(attempt: u32) -> Duration {
 }
 
 /// Who takes part.
-pub(super) fn cast(stage: &Stage) -> String {
-    let mut lines = Lines::default();
+pub(super) fn cast(stage: &DemoStage) -> String {
+    let mut lines = NamedValues::default();
     lines.add("  appliance", stage.url());
     lines.add("  data in", stage.data_dir.display().to_string());
     lines.add("  topic", TOPIC);
@@ -74,7 +74,7 @@ pub(super) fn cast(stage: &Stage) -> String {
 }
 
 /// Publishing is done.
-pub(super) fn published(stage: &Stage, took: Duration) -> String {
+pub(super) fn published(stage: &DemoStage, took: Duration) -> String {
     format!(
         "
 Published {EVENTS} events in {}, each on disk before its publisher got 200
@@ -140,7 +140,7 @@ Totals
 /// `order-001 to billing`, its attempts, and how it ended.
 fn timeline(delivery: &Value, time_scale: TimeScale, screen: Screen) -> String {
     let head = ["ATTEMPT", "AT (UTC)", "WAITED", "IN REAL TIME", "ANSWER"];
-    let mut table = Table::new(head, 2);
+    let mut table = TextTable::new(head, 2);
     let mut ended_at = None;
     for attempt in items(delivery, "/deliveryAttempts") {
         let started_at = moment(attempt, "/startedAt");

@@ -7,7 +7,7 @@ use serde_json::de::IoRead;
 use serde_json::value::RawValue;
 use serde_json::{Deserializer, StreamDeserializer, Value};
 
-use crate::app::cli::schema::Schema;
+use crate::app::cli::schema::SchemaArgument;
 use crate::base::{Clock, Entropy};
 use crate::model::limits::EVENT_BYTES_MAX;
 
@@ -26,14 +26,14 @@ pub(super) struct Batches {
 
 /// Events of one request, as JSON.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct RequestEvents {
     events: Vec<String>,
     bytes: usize,
 }
 
 /// An event to be made again and again, with a new id and time.
 pub(super) struct Template {
-    pub(super) schema: Schema,
+    pub(super) schema: SchemaArgument,
     pub(super) id: Option<String>,
     pub(super) event_type: String,
     pub(super) subject: String,
@@ -52,7 +52,7 @@ impl Batches {
     /// The events of a file: JSON values one after the other; those of arrays count singly.
     pub(super) fn read(source: Box<dyn Read>) -> Self {
         let values = Deserializer::from_reader(std::io::BufReader::new(source)).into_iter();
-        Self::of(Values {
+        Self::of(RawValues {
             values,
             array: Vec::new().into_iter(),
         })
@@ -68,10 +68,10 @@ impl Batches {
 
 /// Ends after the first error.
 impl Iterator for Batches {
-    type Item = anyhow::Result<Batch>;
+    type Item = anyhow::Result<RequestEvents>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut batch = Batch::default();
+        let mut batch = RequestEvents::default();
         if let Some(event) = self.held_back.take() {
             batch.add(event);
         }
@@ -90,7 +90,7 @@ impl Iterator for Batches {
     }
 }
 
-impl Batch {
+impl RequestEvents {
     pub(super) fn len(&self) -> usize {
         self.events.len()
     }
@@ -121,11 +121,11 @@ impl Template {
         let [id, event_type, subject, now] = texts.map(Value::from);
         let data = &self.data;
         match self.schema {
-            Schema::Custom => data.get().to_owned(),
-            Schema::Eventgrid => format!(
+            SchemaArgument::Custom => data.get().to_owned(),
+            SchemaArgument::Eventgrid => format!(
                 r#"{{"id":{id},"eventType":{event_type},"subject":{subject},"eventTime":{now},"dataVersion":"1","data":{data}}}"#
             ),
-            Schema::Cloudevents => format!(
+            SchemaArgument::Cloudevents => format!(
                 r#"{{"specversion":"1.0","id":{id},"source":"/everpost/publish","type":{event_type},"subject":{subject},"time":{now},"datacontenttype":"application/json","data":{data}}}"#
             ),
         }
@@ -133,12 +133,12 @@ impl Template {
 }
 
 /// Byte for byte what the file holds: numbers keep all their digits.
-struct Values {
+struct RawValues {
     values: StreamDeserializer<'static, IoRead<std::io::BufReader<Box<dyn Read>>>, Box<RawValue>>,
     array: std::vec::IntoIter<Box<RawValue>>,
 }
 
-impl Iterator for Values {
+impl Iterator for RawValues {
     type Item = anyhow::Result<String>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -170,7 +170,7 @@ mod tests {
         RawValue::from_string(json).expect("JSON")
     }
 
-    fn template(schema: Schema) -> Template {
+    fn template(schema: SchemaArgument) -> Template {
         Template {
             schema,
             id: Some("a-1".to_owned()),
@@ -186,15 +186,15 @@ mod tests {
     fn events_have_the_form_of_their_schema() {
         let check = |schema, expected: &str| assert_eq!(template(schema).make(), expected);
         check(
-            Schema::Eventgrid,
+            SchemaArgument::Eventgrid,
             r#"{"id":"a-1","eventType":"T","subject":"s","eventTime":"1970-01-01T00:00:00.000Z","dataVersion":"1","data":{"n": 1.10}}"#,
         );
         check(
-            Schema::Cloudevents,
+            SchemaArgument::Cloudevents,
             r#"{"specversion":"1.0","id":"a-1","source":"/everpost/publish","type":"T","subject":"s","time":"1970-01-01T00:00:00.000Z","datacontenttype":"application/json","data":{"n": 1.10}}"#,
         );
-        check(Schema::Custom, r#"{"n": 1.10}"#);
-        let mut nameless = template(Schema::Eventgrid);
+        check(SchemaArgument::Custom, r#"{"n": 1.10}"#);
+        let mut nameless = template(SchemaArgument::Eventgrid);
         nameless.id = None;
         assert_ne!(
             nameless.make(),
@@ -209,15 +209,18 @@ mod tests {
 
     #[test]
     fn batches_are_bounded_by_count_and_bytes() {
-        assert_eq!(sizes(Batches::made(template(Schema::Custom), 1)), [1]);
         assert_eq!(
-            sizes(Batches::made(template(Schema::Custom), 1_001)),
+            sizes(Batches::made(template(SchemaArgument::Custom), 1)),
+            [1]
+        );
+        assert_eq!(
+            sizes(Batches::made(template(SchemaArgument::Custom), 1_001)),
             [500, 500, 1]
         );
-        let mut big = template(Schema::Custom);
+        let mut big = template(SchemaArgument::Custom);
         big.data = raw(format!("\"{}\"", "x".repeat(BATCH_BYTES / 2)));
         assert_eq!(sizes(Batches::made(big, 3)), [1, 1, 1]);
-        let mut small = template(Schema::Custom);
+        let mut small = template(SchemaArgument::Custom);
         small.data = raw(format!("\"{}\"", "x".repeat(BATCH_BYTES / 3)));
         assert_eq!(sizes(Batches::made(small, 5)), [2, 2, 1]);
     }

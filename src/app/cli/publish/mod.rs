@@ -12,9 +12,9 @@ use serde_json::value::RawValue;
 use self::events::{BATCH_EVENTS, Batches, Template};
 use crate::app::cli::key::KeyArgs;
 use crate::app::cli::output::{plural, text};
-use crate::app::cli::progress::Progress;
-use crate::app::cli::request::{Run, Server};
-use crate::app::cli::schema::Schema;
+use crate::app::cli::progress::ShownProgress;
+use crate::app::cli::request::{RemoteServer, Run};
+use crate::app::cli::schema::SchemaArgument;
 use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
 use crate::app::cli::topics::first_key;
 use crate::app::files;
@@ -57,26 +57,26 @@ pub(super) struct PublishArgs {
     /// What the topic takes [default: what the server says; with --key, eventgrid, or cloudevents in a
     /// namespace]
     #[arg(long, value_enum)]
-    schema: Option<Schema>,
+    schema: Option<SchemaArgument>,
     #[command(flatten)]
     key: KeyArgs,
 }
 
 /// The key and the schema for publishing to the topic.
-struct Access {
+struct PublishKey {
     /// `None` for the token of the command line.
     key: Option<String>,
-    schema: Schema,
+    schema: SchemaArgument,
 }
 
 impl Run for PublishArgs {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let topic = self.namespace.topic(&self.topic);
         let access = self.access(server, topic).await?;
         let clock = Clock::system();
         let batches = self.batches(access.schema, &clock)?;
         let mut progress = (self.file.is_some() || self.count > BATCH_EVENTS as u64)
-            .then(|| Progress::new(self.file.is_none().then_some(self.count)));
+            .then(|| ShownProgress::new(self.file.is_none().then_some(self.count)));
         let started_at = clock.now();
         let (mut events, mut requests) = (0, 0_u64);
         for made in batches {
@@ -117,15 +117,19 @@ fn published_so_far(events: u64) -> String {
 }
 
 impl PublishArgs {
-    async fn access(&self, server: &Server, topic: TopicArg<'_>) -> anyhow::Result<Access> {
+    async fn access(
+        &self,
+        server: &RemoteServer,
+        topic: TopicArg<'_>,
+    ) -> anyhow::Result<PublishKey> {
         if let Some(key) = self.key.given()? {
             let schema = self.schema.unwrap_or(if topic.is_in_namespace() {
-                Schema::Cloudevents
+                SchemaArgument::Cloudevents
             } else {
-                Schema::Eventgrid
+                SchemaArgument::Eventgrid
             });
             let key = Some(key);
-            return Ok(Access { key, schema });
+            return Ok(PublishKey { key, schema });
         }
         let schema = match self.schema {
             Some(schema) => schema,
@@ -133,7 +137,7 @@ impl PublishArgs {
                 let topic = server.get(topic.path()).send().await?;
                 let name = text(&topic, "/properties/inputSchema");
                 let unknown = || format!("the input schema {name:?} is unknown; name a --schema");
-                Schema::of_input(&name).with_context(unknown)?
+                SchemaArgument::of_input(&name).with_context(unknown)?
             }
         };
         // Events of a file may have been captured elsewhere, and keep their own topic then.
@@ -141,10 +145,10 @@ impl PublishArgs {
             Some(_) => None,
             None => Some(first_key(server, topic).await?),
         };
-        Ok(Access { key, schema })
+        Ok(PublishKey { key, schema })
     }
 
-    fn batches(&self, schema: Schema, clock: &Clock) -> anyhow::Result<Batches> {
+    fn batches(&self, schema: SchemaArgument, clock: &Clock) -> anyhow::Result<Batches> {
         if let Some(file) = &self.file {
             let source =
                 files::open(file).map_err(|problem| anyhow!("{} {problem}", file.display()))?;
@@ -162,21 +166,21 @@ impl PublishArgs {
         Ok(Batches::made(template, self.count))
     }
 
-    fn event_type(&self, schema: Schema) -> anyhow::Result<String> {
+    fn event_type(&self, schema: SchemaArgument) -> anyhow::Result<String> {
         match (&self.event_type, schema) {
             (Some(event_type), _) => Ok(event_type.clone()),
-            (None, Schema::Custom) => Ok(String::new()),
-            (None, Schema::Eventgrid | Schema::Cloudevents) => {
+            (None, SchemaArgument::Custom) => Ok(String::new()),
+            (None, SchemaArgument::Eventgrid | SchemaArgument::Cloudevents) => {
                 bail!("name the event's --type, or a --file with events")
             }
         }
     }
 }
 
-fn content_type(schema: Schema) -> &'static str {
+fn content_type(schema: SchemaArgument) -> &'static str {
     match schema {
-        Schema::Eventgrid | Schema::Custom => "application/json; charset=utf-8",
-        Schema::Cloudevents => "application/cloudevents-batch+json; charset=utf-8",
+        SchemaArgument::Eventgrid | SchemaArgument::Custom => "application/json; charset=utf-8",
+        SchemaArgument::Cloudevents => "application/cloudevents-batch+json; charset=utf-8",
     }
 }
 

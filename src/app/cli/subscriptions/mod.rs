@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use crate::app::cli::body;
 use crate::app::cli::credentials::{CredentialArgs, secret_line};
 use crate::app::cli::definition::DefinitionArgs;
-use crate::app::cli::delete::{DeleteArgs, Scope};
+use crate::app::cli::delete::{DeleteArgs, DeletionScope};
 use crate::app::cli::filter::FilterArgs;
 use crate::app::cli::output::{Screen, View, items, note, text};
-use crate::app::cli::request::{Request, Run, Server};
+use crate::app::cli::request::{RemoteServer, Run, UnsentRequest};
 use crate::app::cli::subscriptions::show::{SECRETS, SUBSCRIPTIONS, details};
 use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
 use crate::model::access::Secret;
@@ -39,30 +39,30 @@ pub(super) enum SubscriptionsCommand {
     /// Create an event subscription, or replace its definition; fails if its webhook does not agree
     Create(Box<Write>),
     /// Show one event subscription
-    Show(Named),
+    Show(NamedSubscription),
     /// Change what the flags say and keep the rest
     Update(Box<Write>),
     /// Delete an event subscription
     Delete {
         #[command(flatten)]
-        named: Named,
+        named: NamedSubscription,
         #[command(flatten)]
         how: DeleteArgs,
     },
     /// Stop delivering, but go on collecting events
-    Pause(Named),
+    Pause(NamedSubscription),
     /// Deliver again after a pause, or after having been disabled
-    Resume(Named),
+    Resume(NamedSubscription),
     /// Ask the webhook again whether it wants events
-    Validate(Named),
+    Validate(NamedSubscription),
     /// List the secrets that requests are signed with, by their fingerprints
-    SigningSecrets(Named),
+    SigningSecrets(NamedSubscription),
     /// Sign requests with a new secret, and print it this once
     RotateSigningSecret(Rotate),
 }
 
 #[derive(Args, Debug)]
-pub(super) struct Named {
+pub(super) struct NamedSubscription {
     /// Name of the event subscription
     name: String,
     /// Topic that it belongs to
@@ -75,7 +75,7 @@ pub(super) struct Named {
 #[derive(Args, Debug)]
 pub(super) struct Rotate {
     #[command(flatten)]
-    named: Named,
+    named: NamedSubscription,
     /// File with the new secret (whsec_…), - for standard input [default: a secret made by the server]
     #[arg(long = "secret-file", value_name = "FILE", value_parser = secret_line)]
     secret: Option<Secret>,
@@ -87,7 +87,7 @@ pub(super) struct Rotate {
 #[derive(Args, Debug)]
 pub(super) struct Write {
     #[command(flatten)]
-    named: Named,
+    named: NamedSubscription,
     /// File with the whole body of the request in Azure's form; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["definition", "filter_flags", "credentials"])]
     file: Option<PathBuf>,
@@ -100,7 +100,7 @@ pub(super) struct Write {
 }
 
 impl Run for SubscriptionsCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         match self {
             Self::List { topic, namespace } => {
                 let all = all(server, topic.as_deref(), &namespace).await?;
@@ -121,7 +121,7 @@ impl Run for SubscriptionsCommand {
             Self::Delete { named, how } => {
                 let (topic, name) = (named.topic().name(), named.name.as_str());
                 let (topic, request) = (topic.as_str(), server.delete(named.path()));
-                how.run(server, request, Scope::Subscription { topic, name })
+                how.run(server, request, DeletionScope::Subscription { topic, name })
                     .await
             }
             Self::Pause(named) => named.verb(server, "pause").show(details).await,
@@ -153,7 +153,7 @@ fn rotated(rotated: &Value, screen: Screen) -> String {
     )
 }
 
-impl Named {
+impl NamedSubscription {
     fn topic(&self) -> TopicArg<'_> {
         self.namespace.topic(&self.topic)
     }
@@ -173,13 +173,13 @@ impl Named {
     }
 
     /// Has something done with the subscription.
-    fn verb<'a>(&self, server: &'a Server, verb: &str) -> Request<'a> {
+    fn verb<'a>(&self, server: &'a RemoteServer, verb: &str) -> UnsentRequest<'a> {
         server.post(self.path()).at(verb)
     }
 
     /// Waits for the end of the handshake. It is an error if the webhook does not agree, because the event
     /// subscription would receive nothing.
-    async fn handshake(&self, server: &Server, subscription: Value) -> anyhow::Result<()> {
+    async fn handshake(&self, server: &RemoteServer, subscription: Value) -> anyhow::Result<()> {
         let subscription = handshake_ended(server, &self.path(), subscription).await?;
         let reason = text(&subscription, "/properties/everpost/validationFailure");
         match text(&subscription, PROVISIONING_STATE).as_str() {
@@ -202,7 +202,7 @@ const PROVISIONING_STATE: &str = "/properties/provisioningState";
 
 /// Waits for the end of a handshake, for a time. Returns the event subscription as it is then.
 pub(super) async fn handshake_ended(
-    server: &Server,
+    server: &RemoteServer,
     path: &[&str],
     mut subscription: Value,
 ) -> anyhow::Result<Value> {
@@ -241,7 +241,7 @@ impl Write {
     }
 
     /// Returns the body of the request that changes the subscription. A property that changes is sent whole.
-    async fn changes(&self, server: &Server) -> anyhow::Result<Value> {
+    async fn changes(&self, server: &RemoteServer) -> anyhow::Result<Value> {
         if let Some(file) = &self.file {
             return body::read(file);
         }
@@ -260,7 +260,7 @@ impl Write {
 
 /// The subscriptions of one topic, of all topics of a namespace, or of all topics.
 async fn all(
-    server: &Server,
+    server: &RemoteServer,
     topic: Option<&str>,
     namespace: &NamespaceArgs,
 ) -> anyhow::Result<Value> {

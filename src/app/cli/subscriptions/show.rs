@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::app::cli::credentials;
 use crate::app::cli::output::{Screen, items, text};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
-use crate::app::cli::table::{Lines, List};
+use crate::app::cli::table::{ListFormat, NamedValues};
 
-pub(super) const SUBSCRIPTIONS: List = List {
+pub(super) const SUBSCRIPTIONS: ListFormat = ListFormat {
     none: "no event subscriptions yet: create one with `everpost subscriptions create NAME --topic TOPIC \
            --endpoint URL`",
     columns: &[
@@ -62,7 +62,7 @@ fn in_one_shape(subscription: &Value) -> Value {
 /// One event subscription, line by line.
 pub(super) fn details(subscription: &Value, _: Screen) -> String {
     let subscription = &in_one_shape(subscription);
-    let mut lines = Lines::default();
+    let mut lines = NamedValues::default();
     let mut line = |name: &str, value: String| lines.add(name, value);
     let property = |name: &str| text(subscription, &format!("/properties/{name}"));
     line("name", text(subscription, "/name"));
@@ -216,7 +216,7 @@ fn list_of(values: &Value) -> String {
 }
 
 /// The secrets that requests are signed with.
-pub(super) const SECRETS: List = List {
+pub(super) const SECRETS: ListFormat = ListFormat {
     none: "requests are not signed: begin with `everpost subscriptions rotate-signing-secret`",
     columns: &[
         ("FINGERPRINT", Text("/fingerprint")),

@@ -140,7 +140,7 @@ impl Case {
             Takes::Texts => Operand::Texts(self.texts.iter().map(|t| t.as_str().into()).collect()),
         };
         let clause = Clause {
-            key: Key::parse(&self.key).expect("a valid key"),
+            key: FilterKey::parse(&self.key).expect("a valid key"),
             operator: self.row.operator,
             operand,
         };

@@ -208,9 +208,9 @@ fn keys_are_checked() {
         (".a", Err(InvalidKey::EmptyPart)),
         ("data..a", Err(InvalidKey::EmptyPart)),
     ] {
-        let key = Key::parse(text);
+        let key = FilterKey::parse(text);
         assert_eq!(
-            key.as_ref().map(Key::as_str).map_err(|error| *error),
+            key.as_ref().map(FilterKey::as_str).map_err(|error| *error),
             expected,
             "{text}"
         );

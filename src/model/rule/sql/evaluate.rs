@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use crate::base::Entropy;
 use crate::model::limits::RULE_STEPS_MAX;
 use crate::model::rule::decimal::{DecimalNumber, TooFarApart};
-use crate::model::rule::message::{MessageView, PropertyRef, Scope, SystemProperty};
+use crate::model::rule::message::{MessageView, PropertyRef, PropertyScope, SystemProperty};
 use crate::model::rule::property::PropertyValue;
 use crate::model::rule::sql::Statement;
-use crate::model::rule::sql::expression::{Arithmetic, Comparison, Expression, Like};
+use crate::model::rule::sql::expression::{Arithmetic, ComparisonOperator, Expression, Like};
 use crate::model::rule::sql::like::like;
 use crate::model::rule::steps::Steps;
 
@@ -163,8 +163,8 @@ impl<'a> Evaluation<'a> {
     fn property(&mut self, property: &PropertyRef) -> Evaluated<PropertyValue> {
         self.steps.take_bytes(property.name.len())?;
         Ok(match property.scope {
-            Scope::User => self.message.user(&property.name),
-            Scope::System => self.message.system(system(&property.name)?),
+            PropertyScope::User => self.message.user(&property.name),
+            PropertyScope::System => self.message.system(system(&property.name)?),
         })
     }
 
@@ -175,7 +175,7 @@ impl<'a> Evaluation<'a> {
         for each in list {
             let found = self.value(each)?;
             self.steps.take_value(&left)?;
-            let is_equal = found.and_then(|each| compare(&left, Comparison::Equal, &each));
+            let is_equal = found.and_then(|each| compare(&left, ComparisonOperator::Equal, &each));
             if is_equal == Some(true) {
                 return Ok(Some(true));
             }
@@ -245,14 +245,14 @@ struct Copy<'a> {
 impl Copy<'_> {
     fn set(&mut self, property: &PropertyRef, value: PropertyValue) -> Result<(), EvaluationError> {
         match property.scope {
-            Scope::User => {
+            PropertyScope::User => {
                 let value = match self.user(&property.name) {
                     Some(old) => value.in_type_of(&old),
                     None => value,
                 };
                 self.change_user(&property.name, Some(value));
             }
-            Scope::System => {
+            PropertyScope::System => {
                 let system = settable(&property.name)?;
                 let value = match self.system(system) {
                     Some(old) => value.in_type_of(&old),
@@ -267,11 +267,11 @@ impl Copy<'_> {
 
     fn remove(&mut self, property: &PropertyRef) -> Result<(), EvaluationError> {
         match property.scope {
-            Scope::User if self.user(&property.name).is_some() => {
+            PropertyScope::User if self.user(&property.name).is_some() => {
                 self.change_user(&property.name, None);
             }
-            Scope::User => {}
-            Scope::System => self.change_system(settable(&property.name)?, None),
+            PropertyScope::User => {}
+            PropertyScope::System => self.change_system(settable(&property.name)?, None),
         }
         Ok(())
     }
@@ -343,7 +343,11 @@ fn settable(name: &str) -> Result<SystemProperty, EvaluationError> {
 }
 
 /// Values of different kinds do not compare.
-fn compare(left: &PropertyValue, comparison: Comparison, right: &PropertyValue) -> Option<bool> {
+fn compare(
+    left: &PropertyValue,
+    comparison: ComparisonOperator,
+    right: &PropertyValue,
+) -> Option<bool> {
     let ordering = match (left, right) {
         (PropertyValue::Integer(_, left), PropertyValue::Integer(_, right)) => {
             Some(left.cmp(right))
@@ -358,12 +362,12 @@ fn compare(left: &PropertyValue, comparison: Comparison, right: &PropertyValue) 
         (PropertyValue::Binary(left), PropertyValue::Binary(right)) => Some(left.cmp(right)),
         (PropertyValue::Bool(left), PropertyValue::Bool(right)) => {
             return match comparison {
-                Comparison::Equal => Some(left == right),
-                Comparison::NotEqual => Some(left != right),
-                Comparison::Less
-                | Comparison::LessOrEqual
-                | Comparison::Greater
-                | Comparison::GreaterOrEqual => None,
+                ComparisonOperator::Equal => Some(left == right),
+                ComparisonOperator::NotEqual => Some(left != right),
+                ComparisonOperator::Less
+                | ComparisonOperator::LessOrEqual
+                | ComparisonOperator::Greater
+                | ComparisonOperator::GreaterOrEqual => None,
             };
         }
         _ => match decimals(left, right) {
@@ -372,12 +376,12 @@ fn compare(left: &PropertyValue, comparison: Comparison, right: &PropertyValue) 
         },
     }?;
     Some(match comparison {
-        Comparison::Equal => ordering == Ordering::Equal,
-        Comparison::NotEqual => ordering != Ordering::Equal,
-        Comparison::Less => ordering == Ordering::Less,
-        Comparison::LessOrEqual => ordering != Ordering::Greater,
-        Comparison::Greater => ordering == Ordering::Greater,
-        Comparison::GreaterOrEqual => ordering != Ordering::Less,
+        ComparisonOperator::Equal => ordering == Ordering::Equal,
+        ComparisonOperator::NotEqual => ordering != Ordering::Equal,
+        ComparisonOperator::Less => ordering == Ordering::Less,
+        ComparisonOperator::LessOrEqual => ordering != Ordering::Greater,
+        ComparisonOperator::Greater => ordering == Ordering::Greater,
+        ComparisonOperator::GreaterOrEqual => ordering != Ordering::Less,
     })
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Expression {
     NewId,
     Negative(Box<Expression>),
     Arithmetic(Box<Expression>, Arithmetic, Box<Expression>),
-    Comparison(Box<Expression>, Comparison, Box<Expression>),
+    Comparison(Box<Expression>, ComparisonOperator, Box<Expression>),
     In(Box<Expression>, Vec<Expression>),
     Like(Box<Like>),
     IsNull(PropertyRef),
@@ -43,7 +43,7 @@ pub(super) enum Arithmetic {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum ComparisonOperator {
     Equal,
     NotEqual,
     Less,
@@ -54,7 +54,7 @@ pub(super) enum Comparison {
 
 /// The ways in which an expression can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum ExpressionUse {
     Value,
     Condition,
     /// A property may hold either.
@@ -84,13 +84,13 @@ impl Expression {
         size_of::<Self>() + ALLOCATION_BYTES + below
     }
 
-    pub(super) fn usable_as(&self) -> Use {
+    pub(super) fn usable_as(&self) -> ExpressionUse {
         match self {
             Self::Constant(PropertyValue::Bool(_) | PropertyValue::Null)
             | Self::Property(_)
-            | Self::PropertyNamed(_) => Use::Both,
+            | Self::PropertyNamed(_) => ExpressionUse::Both,
             Self::Constant(_) | Self::NewId | Self::Negative(_) | Self::Arithmetic(..) => {
-                Use::Value
+                ExpressionUse::Value
             }
             Self::Comparison(..)
             | Self::In(..)
@@ -99,7 +99,7 @@ impl Expression {
             | Self::Exists(_)
             | Self::Not(_)
             | Self::And(..)
-            | Self::Or(..) => Use::Condition,
+            | Self::Or(..) => ExpressionUse::Condition,
         }
     }
 }

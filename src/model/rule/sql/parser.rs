@@ -1,9 +1,11 @@
 //! Texts to expressions, with errors that point at the column.
 
-use crate::model::rule::message::{PropertyRef, Scope};
+use crate::model::rule::message::{PropertyRef, PropertyScope};
 use crate::model::rule::property::PropertyValue;
-use crate::model::rule::sql::expression::{Arithmetic, Comparison, Expression, Like, Use};
-use crate::model::rule::sql::token::{Located, Token, tokens};
+use crate::model::rule::sql::expression::{
+    Arithmetic, ComparisonOperator, Expression, ExpressionUse, Like,
+};
+use crate::model::rule::sql::token::{Located, SqlToken, tokens};
 use crate::model::rule::sql::{
     NAMED_BYTES_MAX, Parameters, STATEMENTS_MAX, SqlError, Statement, TEXT_MAX,
 };
@@ -24,7 +26,7 @@ type Parsed<T> = Result<T, SqlError>;
 
 /// The condition that `text` is.
 pub(super) fn filter(text: &str, parameters: &Parameters) -> Parsed<Expression> {
-    let mut parser = Parser::new(text, parameters)?;
+    let mut parser = SqlParser::new(text, parameters)?;
     let condition = parser.condition()?;
     parser.end("AND, OR or the end of the filter")?;
     Ok(condition)
@@ -32,9 +34,9 @@ pub(super) fn filter(text: &str, parameters: &Parameters) -> Parsed<Expression> 
 
 /// The statements in `text`.
 pub(super) fn action(text: &str, parameters: &Parameters) -> Parsed<Vec<Statement>> {
-    let mut parser = Parser::new(text, parameters)?;
+    let mut parser = SqlParser::new(text, parameters)?;
     let mut statements = Vec::new();
-    while statements.is_empty() || parser.peek() != &Token::End {
+    while statements.is_empty() || parser.peek() != &SqlToken::End {
         if statements.len() == STATEMENTS_MAX {
             return Err(parser.fault(format!("an action has at most {STATEMENTS_MAX} statements")));
         }
@@ -44,7 +46,7 @@ pub(super) fn action(text: &str, parameters: &Parameters) -> Parsed<Vec<Statemen
     Ok(statements)
 }
 
-struct Parser<'a> {
+struct SqlParser<'a> {
     tokens: Vec<Located>,
     at: usize,
     depth: usize,
@@ -53,7 +55,7 @@ struct Parser<'a> {
     named_bytes: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> SqlParser<'a> {
     fn new(text: &str, parameters: &'a Parameters) -> Parsed<Self> {
         let length = text.chars().count();
         if length > TEXT_MAX {
@@ -86,14 +88,14 @@ impl<'a> Parser<'a> {
     fn condition(&mut self) -> Parsed<Expression> {
         let column = self.column();
         let found = self.or()?;
-        check(found, Use::Condition, column)
+        check(found, ExpressionUse::Condition, column)
     }
 
     /// Reads an expression that can be compared, calculated with, and set.
     fn value(&mut self) -> Parsed<Expression> {
         let column = self.column();
         let found = self.sum()?;
-        check(found, Use::Value, column)
+        check(found, ExpressionUse::Value, column)
     }
 
     fn or(&mut self) -> Parsed<Expression> {
@@ -115,11 +117,11 @@ impl<'a> Parser<'a> {
         let mut checked = false;
         while self.take_keyword(keyword) {
             if !checked {
-                left = check(left, Use::Condition, column)?;
+                left = check(left, ExpressionUse::Condition, column)?;
                 checked = true;
             }
             let column = self.column();
-            let right = check(part(self)?, Use::Condition, column)?;
+            let right = check(part(self)?, ExpressionUse::Condition, column)?;
             left = join(Box::new(left), Box::new(right));
         }
         Ok(left)
@@ -131,7 +133,7 @@ impl<'a> Parser<'a> {
         }
         self.nested(|parser| {
             let column = parser.column();
-            let inner = check(parser.not()?, Use::Condition, column)?;
+            let inner = check(parser.not()?, ExpressionUse::Condition, column)?;
             Ok(Expression::Not(Box::new(inner)))
         })
     }
@@ -149,7 +151,7 @@ impl<'a> Parser<'a> {
             return Ok(negate(negated, Expression::IsNull(property)));
         }
         if let Some(comparison) = self.comparison() {
-            let left = check(left, Use::Value, column)?;
+            let left = check(left, ExpressionUse::Value, column)?;
             let right = self.value()?;
             return Ok(Expression::Comparison(
                 Box::new(left),
@@ -159,12 +161,12 @@ impl<'a> Parser<'a> {
         }
         let negated = self.take_keyword("NOT");
         if self.take_keyword("IN") {
-            let left = check(left, Use::Value, column)?;
+            let left = check(left, ExpressionUse::Value, column)?;
             let list = self.list()?;
             return Ok(negate(negated, Expression::In(Box::new(left), list)));
         }
         if self.take_keyword("LIKE") {
-            let text = check(left, Use::Value, column)?;
+            let text = check(left, ExpressionUse::Value, column)?;
             let pattern = self.value()?;
             let escape = if self.take_keyword("ESCAPE") {
                 Some(self.value()?)
@@ -185,15 +187,15 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn comparison(&mut self) -> Option<Comparison> {
+    fn comparison(&mut self) -> Option<ComparisonOperator> {
         let signs = [
-            ("=", Comparison::Equal),
-            ("<>", Comparison::NotEqual),
-            ("!=", Comparison::NotEqual),
-            (">", Comparison::Greater),
-            (">=", Comparison::GreaterOrEqual),
-            ("<", Comparison::Less),
-            ("<=", Comparison::LessOrEqual),
+            ("=", ComparisonOperator::Equal),
+            ("<>", ComparisonOperator::NotEqual),
+            ("!=", ComparisonOperator::NotEqual),
+            (">", ComparisonOperator::Greater),
+            (">=", ComparisonOperator::GreaterOrEqual),
+            ("<", ComparisonOperator::Less),
+            ("<=", ComparisonOperator::LessOrEqual),
         ];
         let found = signs.into_iter().find(|(sign, _)| self.take_sign(sign));
         found.map(|(_, comparison)| comparison)
@@ -231,9 +233,9 @@ impl<'a> Parser<'a> {
         let column = self.column();
         let mut left = part(self)?;
         while let Some((_, sign)) = signs.iter().find(|(sign, _)| self.take_sign(sign)) {
-            left = check(left, Use::Value, column)?;
+            left = check(left, ExpressionUse::Value, column)?;
             let column = self.column();
-            let right = check(part(self)?, Use::Value, column)?;
+            let right = check(part(self)?, ExpressionUse::Value, column)?;
             left = Expression::Arithmetic(Box::new(left), *sign, Box::new(right));
         }
         Ok(left)
@@ -243,20 +245,20 @@ impl<'a> Parser<'a> {
         if self.take_sign("+") {
             return self.nested(|parser| {
                 let column = parser.column();
-                check(parser.factor()?, Use::Value, column)
+                check(parser.factor()?, ExpressionUse::Value, column)
             });
         }
         if !self.take_sign("-") {
             return self.primary();
         }
         // The smallest number has no positive counterpart.
-        if let Token::Integer(number) = *self.peek() {
+        if let SqlToken::Integer(number) = *self.peek() {
             let number = -i128::from(number);
             return self.integer(number);
         }
         self.nested(|parser| {
             let column = parser.column();
-            let inner = check(parser.factor()?, Use::Value, column)?;
+            let inner = check(parser.factor()?, ExpressionUse::Value, column)?;
             Ok(Expression::Negative(Box::new(inner)))
         })
     }
@@ -273,17 +275,17 @@ impl<'a> Parser<'a> {
     fn primary(&mut self) -> Parsed<Expression> {
         let constant = |value| Ok(Expression::Constant(value));
         match self.peek().clone() {
-            Token::Integer(number) => return self.integer(i128::from(number)),
-            Token::Double(number) => {
+            SqlToken::Integer(number) => return self.integer(i128::from(number)),
+            SqlToken::Double(number) => {
                 self.at += 1;
                 return constant(PropertyValue::Double(number));
             }
-            Token::Text(text) => {
+            SqlToken::Text(text) => {
                 self.at += 1;
                 return constant(PropertyValue::Text(text));
             }
-            Token::Parameter(name) => return self.parameter(&name),
-            Token::Sign("(") => {
+            SqlToken::Parameter(name) => return self.parameter(&name),
+            SqlToken::Sign("(") => {
                 return self.nested(|parser| {
                     parser.sign("(")?;
                     let inner = parser.or()?;
@@ -291,7 +293,7 @@ impl<'a> Parser<'a> {
                     Ok(inner)
                 });
             }
-            Token::Word(_) | Token::Name(_) | Token::Sign(_) | Token::End => {}
+            SqlToken::Word(_) | SqlToken::Name(_) | SqlToken::Sign(_) | SqlToken::End => {}
         }
         for (keyword, value) in [
             ("TRUE", PropertyValue::Bool(true)),
@@ -316,11 +318,11 @@ impl<'a> Parser<'a> {
 
     /// A call of one of the functions, if there is one.
     fn function(&mut self) -> Option<Parsed<Expression>> {
-        let Token::Word(word) = self.peek() else {
+        let SqlToken::Word(word) = self.peek() else {
             return None;
         };
         let name = word.to_ascii_lowercase();
-        if self.tokens.get(self.at + 1)?.token != Token::Sign("(") {
+        if self.tokens.get(self.at + 1)?.token != SqlToken::Sign("(") {
             return None;
         }
         Some(match name.as_str() {
@@ -365,19 +367,19 @@ impl<'a> Parser<'a> {
     }
 
     fn property(&mut self) -> Parsed<PropertyRef> {
-        let is_scope = matches!(self.peek(), Token::Word(_))
-            && self.tokens.get(self.at + 1).map(|each| &each.token) == Some(&Token::Sign("."));
+        let is_scope = matches!(self.peek(), SqlToken::Word(_))
+            && self.tokens.get(self.at + 1).map(|each| &each.token) == Some(&SqlToken::Sign("."));
         if !is_scope {
             let name = self.name()?;
-            let scope = Scope::User;
+            let scope = PropertyScope::User;
             return Ok(PropertyRef { scope, name });
         }
-        let Token::Word(word) = self.peek() else {
+        let SqlToken::Word(word) = self.peek() else {
             return Err(self.expected("a property"));
         };
         let scope = match word.to_ascii_lowercase().as_str() {
-            SYSTEM => Scope::System,
-            USER => Scope::User,
+            SYSTEM => PropertyScope::System,
+            USER => PropertyScope::User,
             _ => {
                 let problem = format!(
                     "{word} is no scope; properties stand behind {SYSTEM}. or {USER}., and names \
@@ -393,19 +395,19 @@ impl<'a> Parser<'a> {
 
     fn name(&mut self) -> Parsed<String> {
         let name = match self.peek() {
-            Token::Name(name) if !name.is_empty() => name.clone(),
-            Token::Word(word) if !is_keyword(word) => word.clone(),
-            Token::Word(word) => {
+            SqlToken::Name(name) if !name.is_empty() => name.clone(),
+            SqlToken::Word(word) if !is_keyword(word) => word.clone(),
+            SqlToken::Word(word) => {
                 let problem = format!("{word} is a keyword; a property of that name is [{word}]");
                 return Err(self.fault(problem));
             }
-            Token::Name(_)
-            | Token::Parameter(_)
-            | Token::Text(_)
-            | Token::Integer(_)
-            | Token::Double(_)
-            | Token::Sign(_)
-            | Token::End => return Err(self.expected("a property or a value")),
+            SqlToken::Name(_)
+            | SqlToken::Parameter(_)
+            | SqlToken::Text(_)
+            | SqlToken::Integer(_)
+            | SqlToken::Double(_)
+            | SqlToken::Sign(_)
+            | SqlToken::End => return Err(self.expected("a property or a value")),
         };
         self.at += 1;
         Ok(name)
@@ -421,7 +423,7 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    fn peek(&self) -> &Token {
+    fn peek(&self) -> &SqlToken {
         &self.tokens[self.at].token
     }
 
@@ -430,7 +432,8 @@ impl<'a> Parser<'a> {
     }
 
     fn take_keyword(&mut self, keyword: &str) -> bool {
-        let found = matches!(self.peek(), Token::Word(word) if word.eq_ignore_ascii_case(keyword));
+        let found =
+            matches!(self.peek(), SqlToken::Word(word) if word.eq_ignore_ascii_case(keyword));
         self.at += usize::from(found);
         found
     }
@@ -444,7 +447,7 @@ impl<'a> Parser<'a> {
     }
 
     fn take_sign(&mut self, sign: &str) -> bool {
-        let found = matches!(self.peek(), Token::Sign(each) if *each == sign);
+        let found = matches!(self.peek(), SqlToken::Sign(each) if *each == sign);
         self.at += usize::from(found);
         found
     }
@@ -458,7 +461,7 @@ impl<'a> Parser<'a> {
     }
 
     fn end(&self, otherwise: &str) -> Parsed<()> {
-        if self.peek() == &Token::End {
+        if self.peek() == &SqlToken::End {
             Ok(())
         } else {
             Err(self.expected(otherwise))
@@ -467,14 +470,14 @@ impl<'a> Parser<'a> {
 
     fn expected(&self, what: &str) -> SqlError {
         let found = match self.peek() {
-            Token::Word(word) => word.clone(),
-            Token::Name(name) => format!("[{name}]"),
-            Token::Parameter(name) => format!("@{name}"),
-            Token::Text(text) => format!("'{text}'"),
-            Token::Integer(number) => number.to_string(),
-            Token::Double(number) => number.to_string(),
-            Token::Sign(sign) => (*sign).to_owned(),
-            Token::End => "the end".to_owned(),
+            SqlToken::Word(word) => word.clone(),
+            SqlToken::Name(name) => format!("[{name}]"),
+            SqlToken::Parameter(name) => format!("@{name}"),
+            SqlToken::Text(text) => format!("'{text}'"),
+            SqlToken::Integer(number) => number.to_string(),
+            SqlToken::Double(number) => number.to_string(),
+            SqlToken::Sign(sign) => (*sign).to_owned(),
+            SqlToken::End => "the end".to_owned(),
         };
         self.fault(format!("expected {what}, found {found}"))
     }
@@ -485,14 +488,16 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn check(found: Expression, wanted: Use, column: usize) -> Parsed<Expression> {
+fn check(found: Expression, wanted: ExpressionUse, column: usize) -> Parsed<Expression> {
     let is = found.usable_as();
-    if is == wanted || is == Use::Both {
+    if is == wanted || is == ExpressionUse::Both {
         return Ok(found);
     }
     let problem = match wanted {
-        Use::Condition => "expected a condition, found a value: compare it with something",
-        Use::Value | Use::Both => "expected a value, found a condition",
+        ExpressionUse::Condition => {
+            "expected a condition, found a value: compare it with something"
+        }
+        ExpressionUse::Value | ExpressionUse::Both => "expected a value, found a condition",
     };
     Err(SqlError {
         column,

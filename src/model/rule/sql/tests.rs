@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::evaluate::Evaluation;
-use super::expression::{Arithmetic, Comparison, Expression, Like};
+use super::expression::{Arithmetic, ComparisonOperator, Expression, Like};
 use super::like::like;
 use super::*;
 use crate::base::Timestamp;
 use crate::model::rule::decimal::DecimalNumber;
-use crate::model::rule::message::{Scope, SystemProperty};
+use crate::model::rule::message::{PropertyScope, SystemProperty};
 use crate::model::rule::property::{IntegerType, PropertyValue};
 
 /// A message of these properties.
@@ -524,12 +524,12 @@ fn print(expression: &Expression) -> String {
         }
         Expression::Comparison(left, sign, right) => {
             let sign = match sign {
-                Comparison::Equal => "=",
-                Comparison::NotEqual => "<>",
-                Comparison::Less => "<",
-                Comparison::LessOrEqual => "<=",
-                Comparison::Greater => ">",
-                Comparison::GreaterOrEqual => ">=",
+                ComparisonOperator::Equal => "=",
+                ComparisonOperator::NotEqual => "<>",
+                ComparisonOperator::Less => "<",
+                ComparisonOperator::LessOrEqual => "<=",
+                ComparisonOperator::Greater => ">",
+                ComparisonOperator::GreaterOrEqual => ">=",
             };
             format!("({}) {sign} ({})", print(left), print(right))
         }
@@ -554,10 +554,10 @@ fn print(expression: &Expression) -> String {
 fn property() -> impl Strategy<Value = PropertyRef> {
     let names = prop_oneof![
         (
-            Just(Scope::User),
+            Just(PropertyScope::User),
             "color|quantity|price|urgent|missing|a\\]b"
         ),
-        (Just(Scope::System), "Label|DeliveryCount|To"),
+        (Just(PropertyScope::System), "Label|DeliveryCount|To"),
     ];
     names.prop_map(|(scope, name)| PropertyRef { scope, name })
 }
@@ -590,12 +590,12 @@ fn value() -> impl Strategy<Value = Expression> {
 
 fn condition() -> impl Strategy<Value = Expression> {
     let sign = prop_oneof![
-        Just(Comparison::Equal),
-        Just(Comparison::NotEqual),
-        Just(Comparison::Less),
-        Just(Comparison::LessOrEqual),
-        Just(Comparison::Greater),
-        Just(Comparison::GreaterOrEqual),
+        Just(ComparisonOperator::Equal),
+        Just(ComparisonOperator::NotEqual),
+        Just(ComparisonOperator::Less),
+        Just(ComparisonOperator::LessOrEqual),
+        Just(ComparisonOperator::Greater),
+        Just(ComparisonOperator::GreaterOrEqual),
     ];
     let boxed = || value().prop_map(Box::new);
     let like = (value(), value(), prop::option::of(value()));

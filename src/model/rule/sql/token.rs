@@ -13,11 +13,11 @@ use crate::model::rule::sql::SqlError;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Located {
     pub(super) column: usize,
-    pub(super) token: Token,
+    pub(super) token: SqlToken,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(super) enum SqlToken {
     /// A keyword or a name.
     Word(String),
     /// A name in brackets or quotes, which is no keyword.
@@ -52,7 +52,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Located>, SqlError> {
         let _: Parsed<&str> = multispace0.parse_next(&mut input);
         let column = column_of(text, input.len());
         if input.is_empty() {
-            let token = Token::End;
+            let token = SqlToken::End;
             found.push(Located { column, token });
             return Ok(found);
         }
@@ -88,23 +88,23 @@ fn problem(rest: &str) -> String {
     }
 }
 
-fn token(input: &mut Input<'_>) -> Parsed<Token> {
+fn token(input: &mut Input<'_>) -> Parsed<SqlToken> {
     alt((
         number,
-        word.map(Token::Word),
-        quoted('\'', '\'').map(Token::Text),
-        quoted('[', ']').map(Token::Name),
-        quoted('"', '"').map(Token::Name),
-        preceded('@', word).map(Token::Parameter),
+        word.map(SqlToken::Word),
+        quoted('\'', '\'').map(SqlToken::Text),
+        quoted('[', ']').map(SqlToken::Name),
+        quoted('"', '"').map(SqlToken::Name),
+        preceded('@', word).map(SqlToken::Parameter),
         sign,
     ))
     .parse_next(input)
 }
 
-fn sign(input: &mut Input<'_>) -> Parsed<Token> {
+fn sign(input: &mut Input<'_>) -> Parsed<SqlToken> {
     for sign in SIGNS {
         if input.starts_with(sign) {
-            return sign.value(Token::Sign(sign)).parse_next(input);
+            return sign.value(SqlToken::Sign(sign)).parse_next(input);
         }
     }
     Err(ContextError::new())
@@ -129,15 +129,15 @@ fn quoted<'a>(open: char, close: char) -> impl Parser<Input<'a>, String, Context
     delimited(open, inside, close)
 }
 
-fn number(input: &mut Input<'_>) -> Parsed<Token> {
+fn number(input: &mut Input<'_>) -> Parsed<SqlToken> {
     let fraction = alt((
         (digit1, '.', digit0, opt(exponent)).void(),
         ('.', digit1, opt(exponent)).void(),
         (digit1, exponent).void(),
     ));
     alt((
-        fraction.take().parse_to().map(Token::Double),
-        digit1.parse_to().map(Token::Integer),
+        fraction.take().parse_to().map(SqlToken::Double),
+        digit1.parse_to().map(SqlToken::Integer),
     ))
     .parse_next(input)
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::super::address::Address;
 use super::super::batch::{self, BATCH_FORMAT};
-use super::super::message::{Handout, Message, Properties, annotation, encoded, merged};
-use super::super::outcome::{Changes, DeadLettering, Outcome};
+use super::super::message::{Handout, Message, MessageProperties, annotation, encoded, merged};
+use super::super::outcome::{Changes, DeadLettering, ReceiverOutcome};
 use super::*;
 use crate::model::lease::SubQueue;
 use crate::wire::service_bus::entity::EntityAddress;
@@ -137,7 +137,7 @@ fn a_body_is_what_its_sections_hold() {
 #[test]
 fn a_message_is_given_a_life_and_a_moment() {
     let life = std::time::Duration::from_secs(600);
-    let message = Message::of(&Properties::default(), Vec::new(), "a".into());
+    let message = Message::of(&MessageProperties::default(), Vec::new(), "a".into());
     let message = message.with_ttl(life).scheduled(1_000);
     let message = Message::parse(&message.to_bytes().into()).expect("a message");
     assert_eq!(message.header().expect("a header").ttl, Some(life));
@@ -330,7 +330,7 @@ fn dispositions_are_settlements() {
         DeliveryState::Rejected(Some(AmqpError { info, ..error }))
     };
     let dead = |reason: &str, description: &str, properties| {
-        Outcome::DeadLetter(Arc::new(DeadLettering {
+        ReceiverOutcome::DeadLetter(Arc::new(DeadLettering {
             reason: Some(reason.to_owned()),
             description: Some(description.to_owned()),
             properties,
@@ -339,19 +339,19 @@ fn dispositions_are_settlements() {
     let empty = Map::new();
     for (state, expected) in [
         (DeliveryState::Received, None),
-        (DeliveryState::Accepted, Some(Outcome::Complete)),
-        (DeliveryState::Released, Some(Outcome::Release)),
+        (DeliveryState::Accepted, Some(ReceiverOutcome::Complete)),
+        (DeliveryState::Released, Some(ReceiverOutcome::Release)),
         (
             modified(None, &changes),
-            Some(Outcome::Abandon(wanted.clone())),
+            Some(ReceiverOutcome::Abandon(wanted.clone())),
         ),
         (
             modified(Some(false), &empty),
-            Some(Outcome::Abandon(Changes::default())),
+            Some(ReceiverOutcome::Abandon(Changes::default())),
         ),
         (
             modified(Some(true), &changes),
-            Some(Outcome::Defer(wanted.clone())),
+            Some(ReceiverOutcome::Defer(wanted.clone())),
         ),
         (
             rejected("com.microsoft:dead-letter", &info),
@@ -363,10 +363,10 @@ fn dispositions_are_settlements() {
         ),
         (
             DeliveryState::Rejected(None),
-            Some(Outcome::DeadLetter(Arc::default())),
+            Some(ReceiverOutcome::DeadLetter(Arc::default())),
         ),
     ] {
-        let outcome = Outcome::of(&state);
+        let outcome = ReceiverOutcome::of(&state);
         assert_eq!(outcome, expected, "{state:?}");
         // Confirmed by the same outcome, and never with an error.
         if let Some(outcome) = outcome {

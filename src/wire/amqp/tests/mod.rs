@@ -14,10 +14,11 @@ use super::encode::element_type;
 use super::frame::{FrameError, FrameKind, next_frame, write_frame};
 use super::message::{Handout, Message};
 use super::performative::{
-    Attach, Disposition, Flow, Open, Performative, ReceiverSettles, Role, SenderSettles, Transfer,
+    Attach, Disposition, Flow, LinkRole, Open, Performative, ReceiverSettles, SenderSettles,
+    Transfer,
 };
 use super::state::{DeliveryState, Modified, Transactional};
-use super::terminus::{Source, Target};
+use super::terminus::{LinkSource, LinkTarget};
 use super::value::{Array, ElementType, FromValue, Map, Value};
 use super::{AmqpError, sasl};
 use crate::model::session::SessionSelection;
@@ -472,20 +473,20 @@ fn little_is_kept_of_what_a_link_says_about_transactions() {
         (DeliveryState::Received, None),
         (DeliveryState::Released, Some(DeliveryState::Released)),
     ] {
-        let source = Source {
+        let source = LinkSource {
             address: None,
             dynamic: false,
             not_offered: None,
             default_outcome: Some(Box::new(said)),
             filter: Map::new(),
         };
-        let read = Source::from_value(Value::from(&source)).expect("a source");
+        let read = LinkSource::from_value(Value::from(&source)).expect("a source");
         assert_eq!(read.default_outcome.as_deref(), kept.as_ref());
     }
 }
 
 fn performatives() -> Vec<Performative> {
-    let source = Source {
+    let source = LinkSource {
         address: Some("orders".to_owned()),
         dynamic: false,
         not_offered: None,
@@ -495,11 +496,11 @@ fn performatives() -> Vec<Performative> {
     let attach = Attach {
         name: "link".to_owned(),
         handle: 3,
-        role: Role::Receiver,
+        role: LinkRole::Receiver,
         sender_settles: SenderSettles::Unsettled,
         receiver_settles: ReceiverSettles::Second,
         source: Some(source),
-        target: Some(Target::Node {
+        target: Some(LinkTarget::Node {
             address: Some("here".to_owned()),
             dynamic: false,
         }),
@@ -513,7 +514,7 @@ fn performatives() -> Vec<Performative> {
     };
     let disposition = |state| {
         Performative::Disposition(Disposition {
-            role: Role::Receiver,
+            role: LinkRole::Receiver,
             first: 1,
             last: Some(7),
             settled: false,
@@ -611,8 +612,8 @@ fn real_clients_are_understood() {
     assert_eq!(
         (attach.role, attach.target),
         (
-            Role::Sender,
-            Some(Target::Node {
+            LinkRole::Sender,
+            Some(LinkTarget::Node {
                 address: None,
                 dynamic: false
             })
@@ -638,9 +639,9 @@ fn real_clients_are_understood() {
 
 #[test]
 fn sessions_are_asked_for_in_two_ways() {
-    let source = |value| Source {
+    let source = |value| LinkSource {
         filter: vec![(Value::symbol("com.microsoft:session-filter"), value)],
-        ..Source::default()
+        ..LinkSource::default()
     };
     let described = |value| Value::described(0x0000_0013_7000_000c, value);
     let named = Some(SessionSelection::Named("s".to_owned()));
@@ -655,10 +656,10 @@ fn sessions_are_asked_for_in_two_ways() {
         // The answer has the form of the question.
         let answer = source.with_session("s");
         assert_eq!(answer.session(), named);
-        let is_described = |source: &Source| matches!(source.filter[0].1, Value::Described(_));
+        let is_described = |source: &LinkSource| matches!(source.filter[0].1, Value::Described(_));
         assert_eq!(is_described(&answer), is_described(&source));
     }
-    assert_eq!(Source::default().session(), None);
+    assert_eq!(LinkSource::default().session(), None);
     // A number is no session id, as with Azure.
     assert_eq!(source(Value::Int(1)).session(), None);
 }
@@ -670,7 +671,7 @@ fn what_a_source_asks_for_and_is_not_offered_is_said() {
         fields[0] = "orders".into();
         fields[6] = mode;
         fields[7] = Value::Map(filter);
-        Source::from_value(Value::composite(0x28, fields)).expect("a source")
+        LinkSource::from_value(Value::composite(0x28, fields)).expect("a source")
     };
     let copied = source(Value::symbol("copy"), Map::new());
     let problem = copied.not_offered.expect("browsing is not offered");

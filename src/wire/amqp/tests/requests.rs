@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::super::cbs::{self, PutToken, TokenKind};
 use super::super::condition::{ARGUMENT_ERROR, MESSAGE_LOCK_LOST, NOT_IMPLEMENTED};
-use super::super::management::{self, NamedSession, Operation, Reply};
-use super::super::message::{Message, Properties};
-use super::super::outcome::{Changes, DeadLettering, Outcome};
+use super::super::management::{self, EntityOperation, ManagementReply, NamedSession};
+use super::super::message::{Message, MessageProperties};
+use super::super::outcome::{Changes, DeadLettering, ReceiverOutcome};
 use super::*;
 use crate::base::Timestamp;
 use crate::model::name::RuleName;
@@ -17,7 +17,7 @@ use crate::model::rule::{
 use crate::model::shared_access::Right;
 use crate::wire::resource::{rule_from_text, rule_to_text};
 
-fn request(operation: &str, body: Map) -> Result<Operation, AmqpError> {
+fn request(operation: &str, body: Map) -> Result<EntityOperation, AmqpError> {
     let properties = vec![
         (
             "operation".into(),
@@ -26,8 +26,8 @@ fn request(operation: &str, body: Map) -> Result<Operation, AmqpError> {
         ("com.microsoft:server-timeout".into(), Value::Uint(5_000)),
         ("associated-link-name".into(), "link".into()),
     ];
-    let message = Message::of(&Properties::default(), properties, Value::Map(body));
-    Operation::parse(&Message::parse(&message.to_bytes().into()).expect("a message"))
+    let message = Message::of(&MessageProperties::default(), properties, Value::Map(body));
+    EntityOperation::parse(&Message::parse(&message.to_bytes().into()).expect("a message"))
 }
 
 fn entry(name: &str, value: impl Into<Value>) -> (Value, Value) {
@@ -63,14 +63,14 @@ fn requests_are_typed() {
         entry("message-id", "1"),
         entry("message", encoded.clone()),
     ])]);
-    let settle = |outcome| Operation::Settle {
+    let settle = |outcome| EntityOperation::Settle {
         tokens: vec![token],
         outcome,
     };
     let status = |status: &str| entry("disposition-status", status);
     let changes = Map::from([entry("a", Value::Int(1))]);
     let changed: Changes = Arc::new([("a".to_owned(), Value::Int(1))]);
-    let dead = Outcome::DeadLetter(Arc::new(DeadLettering {
+    let dead = ReceiverOutcome::DeadLetter(Arc::new(DeadLettering {
         reason: Some("r".to_owned()),
         description: None,
         properties: changed.clone(),
@@ -79,7 +79,7 @@ fn requests_are_typed() {
         (
             "renew-lock",
             vec![tokens()],
-            Operation::RenewLocks(vec![token]),
+            EntityOperation::RenewLocks(vec![token]),
             Right::Listen,
         ),
         (
@@ -88,7 +88,7 @@ fn requests_are_typed() {
                 entry("from-sequence-number", 5i64),
                 entry("message-count", 2i32),
             ],
-            Operation::Peek {
+            EntityOperation::Peek {
                 from: 5,
                 count: 2,
                 session: of_link(None),
@@ -103,7 +103,7 @@ fn requests_are_typed() {
                 entry("receiver-settle-mode", 1u32),
                 entry("session-id", "s"),
             ],
-            Operation::ReceiveNumbers {
+            EntityOperation::ReceiveNumbers {
                 numbers: vec![1, 2],
                 lock: true,
                 session: of_link(Some("s")),
@@ -113,7 +113,7 @@ fn requests_are_typed() {
         (
             "receive-by-sequence-number",
             vec![numbers(), entry("receiver-settle-mode", 0u8)],
-            Operation::ReceiveNumbers {
+            EntityOperation::ReceiveNumbers {
                 numbers: vec![1, 2],
                 lock: false,
                 session: of_link(None),
@@ -123,7 +123,7 @@ fn requests_are_typed() {
         (
             "update-disposition",
             vec![tokens(), status("completed")],
-            settle(Outcome::Complete),
+            settle(ReceiverOutcome::Complete),
             Right::Listen,
         ),
         (
@@ -135,7 +135,7 @@ fn requests_are_typed() {
                 ),
                 status("completed"),
             ],
-            settle(Outcome::Complete),
+            settle(ReceiverOutcome::Complete),
             Right::Listen,
         ),
         (
@@ -145,13 +145,13 @@ fn requests_are_typed() {
                 status("abandoned"),
                 entry("properties-to-modify", changes.clone()),
             ],
-            settle(Outcome::Abandon(changed.clone())),
+            settle(ReceiverOutcome::Abandon(changed.clone())),
             Right::Listen,
         ),
         (
             "update-disposition",
             vec![tokens(), status("defered")],
-            settle(Outcome::Defer(Changes::default())),
+            settle(ReceiverOutcome::Defer(Changes::default())),
             Right::Listen,
         ),
         (
@@ -168,13 +168,13 @@ fn requests_are_typed() {
         (
             "schedule-message",
             vec![entry("messages", messages)],
-            Operation::Schedule(vec![message]),
+            EntityOperation::Schedule(vec![message]),
             Right::Send,
         ),
         (
             "cancel-scheduled-message",
             vec![numbers()],
-            Operation::CancelScheduled(vec![1, 2]),
+            EntityOperation::CancelScheduled(vec![1, 2]),
             Right::Send,
         ),
     ] {
@@ -193,7 +193,7 @@ fn requests_about_sessions_are_typed() {
             entry("skip", 1i32),
             entry("top", 2i32),
         ];
-        let sessions = Operation::Sessions {
+        let sessions = EntityOperation::Sessions {
             state_set_since: expected,
             skip: 1,
             top: 2,
@@ -204,17 +204,17 @@ fn requests_about_sessions_are_typed() {
         (
             "renew-session-lock",
             vec![session()],
-            Operation::RenewSession("s".to_owned()),
+            EntityOperation::RenewSession("s".to_owned()),
         ),
         (
             "get-session-state",
             vec![session()],
-            Operation::SessionState("s".to_owned()),
+            EntityOperation::SessionState("s".to_owned()),
         ),
         (
             "set-session-state",
             vec![session(), entry("session-state", Value::Null)],
-            Operation::SetSessionState {
+            EntityOperation::SetSessionState {
                 session: "s".to_owned(),
                 state: None,
             },
@@ -310,7 +310,7 @@ fn paid() -> RuleFilter {
     })
 }
 
-fn add_rule(description: Map) -> Result<Operation, AmqpError> {
+fn add_rule(description: Map) -> Result<EntityOperation, AmqpError> {
     request(
         "add-rule",
         vec![
@@ -343,12 +343,12 @@ fn requests_about_rules_are_typed() {
         let found = add_rule(description).expect("a request");
         assert_eq!(found.right(), Right::Listen);
         let expected = rule("r", filter, action);
-        assert_eq!(found, Operation::AddRule(Box::new(expected)));
+        assert_eq!(found, EntityOperation::AddRule(Box::new(expected)));
     }
     let removed = request("remove-rule", vec![entry("rule-name", "r")]);
-    assert_eq!(removed, Ok(Operation::RemoveRule("r".to_owned())));
+    assert_eq!(removed, Ok(EntityOperation::RemoveRule("r".to_owned())));
     let all = vec![entry("skip", 2i32), entry("top", i32::MAX)];
-    let listed = Operation::Rules { skip: 2, top: 100 };
+    let listed = EntityOperation::Rules { skip: 2, top: 100 };
     assert_eq!(request("enumerate-rules", all), Ok(listed));
     let of = |text: &str| vec![entry("sql-filter", expression(text))];
     for (description, problem) in [
@@ -392,7 +392,7 @@ fn rules_name_what_can_be_stored() {
         Value::Char(0xfffe),
         Value::Binary(vec![0, 255].into()),
     ] {
-        let Ok(Operation::AddRule(added)) = of(vec![entry("p", value.clone())]) else {
+        let Ok(EntityOperation::AddRule(added)) = of(vec![entry("p", value.clone())]) else {
             panic!("{value:?} is taken");
         };
         let text = rule_to_text(&added);
@@ -430,7 +430,7 @@ fn rules_name_what_can_be_stored() {
 #[test]
 fn rules_are_described_by_their_codes() {
     let described = |rules: Vec<Rule>| {
-        let (properties, body) = answered(&Ok(Reply::Rules(rules)));
+        let (properties, body) = answered(&Ok(ManagementReply::Rules(rules)));
         let status = super::super::value::get(&properties, "statusCode").cloned();
         (status, format!("{body:?}"))
     };
@@ -457,7 +457,7 @@ fn rules_are_described_by_their_codes() {
     assert_eq!(status, Some(Value::Int(204)));
 }
 
-fn answered(answer: &Result<Reply, AmqpError>) -> (Map, Map) {
+fn answered(answer: &Result<ManagementReply, AmqpError>) -> (Map, Map) {
     let id = Value::Uuid(Uuid::from_u128(5));
     let bytes = management::reply(Some(id.clone()), answer);
     let message = Message::parse(&bytes.into()).expect("a message");
@@ -475,41 +475,45 @@ fn replies_have_their_status_and_body() {
     let message = hex("00 53 77 a1 01 61");
     let token = Uuid::from_u128(7);
     for (reply, status, body) in [
-        (Reply::Done, 200, "[]"),
+        (ManagementReply::Done, 200, "[]"),
         (
-            Reply::LocksRenewed(vec![moment]),
+            ManagementReply::LocksRenewed(vec![moment]),
             200,
             "expirations\"), Array(Array { descriptors: [], element: ElementType(131), values: [Timestamp(9)] })",
         ),
-        (Reply::Peeked(vec![]), 204, "messages"),
+        (ManagementReply::Peeked(vec![]), 204, "messages"),
         (
-            Reply::Peeked(vec![message.clone()]),
+            ManagementReply::Peeked(vec![message.clone()]),
             200,
             "(String(\"message\"), Binary(",
         ),
         (
-            Reply::Received(vec![(token, message)]),
+            ManagementReply::Received(vec![(token, message)]),
             200,
             "(String(\"lock-token\"), Uuid(",
         ),
         (
-            Reply::Scheduled(vec![4, 5]),
+            ManagementReply::Scheduled(vec![4, 5]),
             200,
             "sequence-numbers\"), Array(Array { descriptors: [], element: ElementType(129), values: [Long(4), Long(5)] })",
         ),
         (
-            Reply::SessionRenewed(moment),
+            ManagementReply::SessionRenewed(moment),
             200,
             "expiration\"), Timestamp(9)",
         ),
-        (Reply::SessionState(None), 200, "session-state\"), Null"),
         (
-            Reply::SessionState(Some(hex("07"))),
+            ManagementReply::SessionState(None),
+            200,
+            "session-state\"), Null",
+        ),
+        (
+            ManagementReply::SessionState(Some(hex("07"))),
             200,
             "session-state\"), Binary(",
         ),
         (
-            Reply::Sessions {
+            ManagementReply::Sessions {
                 skip: 2,
                 names: vec!["s".to_owned()],
             },
@@ -517,7 +521,7 @@ fn replies_have_their_status_and_body() {
             "sessions-ids\"), Array(Array { descriptors: [], element: ElementType(177), values: [String(\"s\")] })",
         ),
         (
-            Reply::Sessions {
+            ManagementReply::Sessions {
                 skip: 2,
                 names: vec![],
             },
@@ -543,7 +547,7 @@ fn replies_have_their_status_and_body() {
 #[test]
 fn tokens_are_shown() {
     let put = |properties: Vec<(Value, Value)>, body: Value| {
-        let message = Message::of(&Properties::default(), properties, body);
+        let message = Message::of(&MessageProperties::default(), properties, body);
         PutToken::parse(&message)
     };
     let properties = |kind: &str| {

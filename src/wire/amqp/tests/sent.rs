@@ -2,8 +2,8 @@
 
 use super::super::batch::{self, BATCH_FORMAT};
 use super::super::condition::{DECODE_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED};
-use super::super::message::{Handout, Message, MessageLife, Properties, annotation};
-use super::super::outcome::{Outcome, encoded_changes};
+use super::super::message::{Handout, Message, MessageLife, MessageProperties, annotation};
+use super::super::outcome::{ReceiverOutcome, encoded_changes};
 use super::super::value::{ElementType, get};
 use super::*;
 use crate::base::Timestamp;
@@ -681,10 +681,14 @@ fn what_a_receiver_sets_is_in_the_same_form() {
             modified(Some(true)),
             DeliveryState::Rejected(Some(error)),
         ];
-        states.map(|state| match Outcome::of(&state) {
-            Some(Outcome::Abandon(set) | Outcome::Defer(set)) => encoded_changes(&set),
-            Some(Outcome::DeadLetter(dead)) => encoded_changes(&dead.properties),
-            other @ (Some(Outcome::Complete | Outcome::Release) | None) => panic!("{other:?}"),
+        states.map(|state| match ReceiverOutcome::of(&state) {
+            Some(ReceiverOutcome::Abandon(set) | ReceiverOutcome::Defer(set)) => {
+                encoded_changes(&set)
+            }
+            Some(ReceiverOutcome::DeadLetter(dead)) => encoded_changes(&dead.properties),
+            other @ (Some(ReceiverOutcome::Complete | ReceiverOutcome::Release) | None) => {
+                panic!("{other:?}")
+            }
         })
     };
     for (given, kept) in [
@@ -728,7 +732,9 @@ fn a_reason_that_is_no_text_stays_a_property() {
         ],
         ..AmqpError::new(DEAD_LETTER, "")
     };
-    let Some(Outcome::DeadLetter(dead)) = Outcome::of(&DeliveryState::Rejected(Some(error))) else {
+    let Some(ReceiverOutcome::DeadLetter(dead)) =
+        ReceiverOutcome::of(&DeliveryState::Rejected(Some(error)))
+    else {
         panic!("a dead letter");
     };
     assert_eq!(
@@ -780,10 +786,10 @@ fn the_life_that_a_message_really_has_is_told() {
         (Some(hour), None, Some(hour)),
         (None, None, None),
     ] {
-        let properties = Properties {
+        let properties = MessageProperties {
             absolute_expiry_ms: Some(7),
             subject: Some("s".to_owned()),
-            ..Properties::default()
+            ..MessageProperties::default()
         };
         let message = Message::of(&properties, Map::new(), Value::Null);
         let message = own.map_or(message.clone(), |own| message.with_ttl(own));

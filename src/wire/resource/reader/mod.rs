@@ -36,10 +36,10 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Number, Value, json};
 
-use super::rules::{self, Context, Judged};
+use super::rules::{self, Judged, RuleContext};
 use crate::model::destination::EndpointUrl;
 pub(super) use names::property_of;
-use names::{Known, find};
+use names::{KnownProperties, find};
 pub(super) use words::one_of;
 use words::{expected, kind, shown};
 
@@ -58,7 +58,7 @@ pub struct Fault {
 
 /// The document that was there before.
 #[derive(Clone, Copy)]
-pub(super) enum Before<'a> {
+pub(super) enum StoredDocument<'a> {
     Nothing,
     /// A document that is replaced: its secrets need not be given again.
     Replaced(&'a Value),
@@ -70,16 +70,16 @@ pub(super) enum Before<'a> {
 /// Reads a document by the schema of `T`.
 pub(super) fn read<T: JsonSchema + 'static>(
     document: &Value,
-    before: Before<'_>,
-    context: &Context<'_>,
+    before: StoredDocument<'_>,
+    context: &RuleContext<'_>,
 ) -> Result<Value, Vec<Fault>> {
     let (known, merged) = match before {
-        Before::Nothing => (None, &[][..]),
-        Before::Replaced(known) => (Some(known), &[][..]),
-        Before::Updated(known, merged) => (Some(known), merged),
+        StoredDocument::Nothing => (None, &[][..]),
+        StoredDocument::Replaced(known) => (Some(known), &[][..]),
+        StoredDocument::Updated(known, merged) => (Some(known), merged),
     };
-    let is_update = matches!(before, Before::Updated(..));
-    let mut reader = Reader {
+    let is_update = matches!(before, StoredDocument::Updated(..));
+    let mut reader = DocumentReader {
         merged,
         is_update,
         context,
@@ -138,14 +138,14 @@ fn take_out_null(schema: &mut Schema) {
     }
 }
 
-struct Reader<'a> {
+struct DocumentReader<'a> {
     merged: &'a [&'a str],
     is_update: bool,
-    context: &'a Context<'a>,
+    context: &'a RuleContext<'a>,
     faults: Vec<Fault>,
 }
 
-impl Reader<'_> {
+impl DocumentReader<'_> {
     /// The value as serde expects it; `None` if something is wrong with it.
     fn value(
         &mut self,
@@ -190,8 +190,8 @@ impl Reader<'_> {
         // Of an object of no known kind only the names are looked at, and what all kinds have.
         let all = || names::branches_of(schema).iter().collect();
         let kinds = branch.map_or_else(|()| all(), Vec::from_iter);
-        let hinted = self.names(path, given, &Known::new(schema, &kinds));
-        let known = Known::new(schema, &Vec::from_iter(branch.ok().flatten()));
+        let hinted = self.names(path, given, &KnownProperties::new(schema, &kinds));
+        let known = KnownProperties::new(schema, &Vec::from_iter(branch.ok().flatten()));
         let mut read = match kept {
             Some(Value::Object(kept)) if is_merged => kept.clone(),
             Some(_) | None => Map::new(),
@@ -227,7 +227,7 @@ impl Reader<'_> {
         &mut self,
         object: &str,
         given: &Map<String, Value>,
-        known: &Known<'_>,
+        known: &KnownProperties<'_>,
         name: &str,
         schema: &Value,
         before: Option<&Value>,
@@ -258,7 +258,7 @@ impl Reader<'_> {
         &self,
         object: &str,
         given: &Map<String, Value>,
-        known: &Known<'_>,
+        known: &KnownProperties<'_>,
         name: &str,
         schema: &Value,
     ) -> bool {
@@ -468,7 +468,7 @@ impl Reader<'_> {
         &mut self,
         path: &str,
         given: &Map<String, Value>,
-        known: &Known<'s>,
+        known: &KnownProperties<'s>,
     ) -> BTreeSet<&'s str> {
         let (mut seen, mut hinted) = (BTreeSet::new(), BTreeSet::new());
         for (written, value) in given {
@@ -486,7 +486,11 @@ impl Reader<'_> {
 }
 
 /// Takes over the queries of URLs that are given as they are shown.
-fn keep_queries(read: &mut Map<String, Value>, known: &Known<'_>, before: Option<&Value>) {
+fn keep_queries(
+    read: &mut Map<String, Value>,
+    known: &KnownProperties<'_>,
+    before: Option<&Value>,
+) {
     let properties = known.properties.iter();
     for (name, _) in properties.filter(|(_, property)| property["x-keepsQuery"] == true) {
         let url = |value: Option<&Value>| EndpointUrl::parse(value?.as_str()?).ok();
@@ -501,7 +505,7 @@ fn keep_queries(read: &mut Map<String, Value>, known: &Known<'_>, before: Option
 }
 
 /// Takes over the secrets that are left out and whose company stays the same.
-fn keep(read: &mut Map<String, Value>, known: &Known<'_>, before: Option<&Value>) {
+fn keep(read: &mut Map<String, Value>, known: &KnownProperties<'_>, before: Option<&Value>) {
     keep_queries(read, known, before);
     for (name, property) in &known.properties {
         let (Some(Value::Array(company)), Some(before)) = (property.get("x-kept"), before) else {

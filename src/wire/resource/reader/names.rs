@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::words::one_of;
 
 /// The properties that an object may have.
-pub(super) struct Known<'s> {
+pub(super) struct KnownProperties<'s> {
     pub(super) properties: Vec<(&'s str, &'s Value)>,
     pub(super) required: BTreeSet<&'s str>,
     /// The property that says which kind of object it is.
@@ -17,7 +17,7 @@ pub(super) struct Known<'s> {
     is_closed: bool,
 }
 
-impl<'s> Known<'s> {
+impl<'s> KnownProperties<'s> {
     /// Collects the properties that an object of these `kinds` may have.
     pub(super) fn new(schema: &'s Value, kinds: &[&'s Value]) -> Self {
         let parts = || [schema].into_iter().chain(kinds.iter().copied());

@@ -5,7 +5,7 @@ use serde_json::{Map, Number};
 
 use super::*;
 use crate::model::filter::{
-    Clause, Conditions, Decimal, Dialect, Filter, Key, Operand, Operator, Takes, Text,
+    Clause, Conditions, Decimal, Dialect, Filter, FilterKey, Operand, Operator, Takes, Text,
 };
 
 fn read(filter: &str) -> Result<Filter, InvalidResource> {
@@ -365,7 +365,7 @@ fn any_clause() -> impl Strategy<Value = Clause> {
         )
     })
     .prop_map(|(operator, key, operand)| Clause {
-        key: Key::parse(&key).expect("a valid key"),
+        key: FilterKey::parse(&key).expect("a valid key"),
         operator,
         operand,
     })

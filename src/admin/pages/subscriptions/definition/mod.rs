@@ -6,8 +6,8 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use super::*;
-use crate::admin::forms::document::{Rows, is_kept, words};
-use crate::admin::forms::faults::{Faults, Problem};
+use crate::admin::forms::document::{FieldGroups, is_kept, words};
+use crate::admin::forms::faults::{Faults, FormProblem};
 use crate::model::limits::{DELIVERY_ATTRIBUTES_MAX, FILTERS_MAX};
 use crate::model::probation::Health;
 use crate::wire::resource::Observed;
@@ -38,22 +38,22 @@ const ACCOUNT: &str = "deadLetterDestination.properties.resourceId";
 pub(super) const RESOURCE_ID: &str = "everpost";
 
 #[rustfmt::skip] // a table
-pub(crate) const HEADERS: &Rows =
-    &Rows { list: "deliveryAttributeMappings", noun: "header", first: "name", most: DELIVERY_ATTRIBUTES_MAX };
+pub(crate) const HEADERS: &FieldGroups =
+    &FieldGroups { list: "deliveryAttributeMappings", noun: "header", first: "name", most: DELIVERY_ATTRIBUTES_MAX };
 #[rustfmt::skip] // a table
-pub(crate) const CLAUSES: &Rows =
-    &Rows { list: "advancedFilters", noun: "clause", first: "key", most: FILTERS_MAX };
+pub(crate) const CLAUSES: &FieldGroups =
+    &FieldGroups { list: "advancedFilters", noun: "clause", first: "key", most: FILTERS_MAX };
 
 /// The kinds of subscriptions, whose documents have things in different places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DefinitionKind {
     #[default]
     Custom,
     Push,
     Queue,
 }
 
-impl Kind {
+impl DefinitionKind {
     pub(crate) fn of(topic: &TopicEntry, mode: DeliveryMode) -> Self {
         match (topic.namespace.is_some(), mode) {
             (false, _) => Self::Custom,
@@ -109,22 +109,22 @@ impl Kind {
 
 /// The form, with what is filled in: from the document while nobody has sent it.
 #[derive(Default)]
-pub(crate) struct Draft {
-    pub(crate) kind: Kind,
+pub(crate) struct SubscriptionDraft {
+    pub(crate) kind: DefinitionKind,
     pub(crate) form: Form,
     is_sent: bool,
     /// The `properties` of what is changed, or of what is new.
     stored: Value,
     /// The draft with the default values; `None` in that one itself.
-    blank: Option<Box<Draft>>,
+    blank: Option<Box<SubscriptionDraft>>,
     /// The URL that stays, query and all, where none is typed.
     pub(crate) kept_url: Option<String>,
     faults: Faults,
-    drawn: Mutex<Vec<Drawn>>,
+    drawn: Mutex<Vec<RenderedField>>,
 }
 
 /// A field that was drawn, with what is filled in.
-struct Drawn {
+struct RenderedField {
     label: String,
     value: String,
     /// The value in words; `None` for secrets, and for fields that other choices have hidden.
@@ -134,12 +134,12 @@ struct Drawn {
     is_faulty: bool,
 }
 
-pub(crate) struct Told(Vec<Drawn>);
+pub(crate) struct Told(Vec<RenderedField>);
 
 impl Told {
     /// Reports whether any of the fields has a value other than the default, or is at fault.
     pub(crate) fn is_open(&self) -> bool {
-        let is_own = |each: &Drawn| each.differs && each.said.is_some();
+        let is_own = |each: &RenderedField| each.differs && each.said.is_some();
         self.0.iter().any(|each| is_own(each) || each.is_faulty)
     }
 
@@ -182,9 +182,13 @@ fn in_units<'a>(label: &'a str, said: &str) -> (&'a str, String) {
     (label, said)
 }
 
-impl Draft {
+impl SubscriptionDraft {
     /// Makes the draft of an existing subscription, or of a new one.
-    pub(crate) fn of(topic: &TopicEntry, kind: Kind, current: Option<&EventSubscription>) -> Self {
+    pub(crate) fn of(
+        topic: &TopicEntry,
+        kind: DefinitionKind,
+        current: Option<&EventSubscription>,
+    ) -> Self {
         let blank = Self::blank(topic, kind);
         let draft = current.map_or_else(|| Self::blank(topic, kind), |it| Self::filled(topic, it));
         Self {
@@ -193,7 +197,7 @@ impl Draft {
         }
     }
 
-    fn blank(topic: &TopicEntry, kind: Kind) -> Self {
+    fn blank(topic: &TopicEntry, kind: DefinitionKind) -> Self {
         let example = Form::of([(URL, "https://receiver.example/".to_owned())]);
         let now = topic.topic.created_at;
         let context = SubscriptionContext::of(topic, now, false);
@@ -217,7 +221,7 @@ impl Draft {
             now: subscription.updated_at,
         };
         let mut shown = resource::whole_subscription(topic, subscription, observed);
-        let kind = Kind::of(topic, definition.destination.delivery_mode());
+        let kind = DefinitionKind::of(topic, definition.destination.delivery_mode());
         let mut draft = Self {
             kind,
             stored: shown["properties"].take(),
@@ -271,7 +275,7 @@ impl Draft {
     ) -> Result<SubscriptionDefinition, Vec<FormError>> {
         let (properties, unread) = self.document();
         let body = match (current, self.kind) {
-            (Some(_), Kind::Custom) => properties,
+            (Some(_), DefinitionKind::Custom) => properties,
             _ => json!({ "properties": properties }),
         };
         let read = match current {
@@ -362,7 +366,7 @@ impl Draft {
 }
 
 /// For the macros of `forms.html`.
-impl Draft {
+impl SubscriptionDraft {
     pub(crate) fn value(&self, name: &str) -> String {
         if self.is_sent || self.form.has(name) {
             self.form.raw(name).to_owned()
@@ -376,7 +380,7 @@ impl Draft {
     }
 
     pub(crate) fn moment(&self, name: &str) -> String {
-        let (zone, text) = (&Reader::current().zone, self.value(name));
+        let (zone, text) = (&PageReader::current().zone, self.value(name));
         zone.moment(&text).map_or(text, |at| zone.typed(at))
     }
 
@@ -390,7 +394,7 @@ impl Draft {
         }
     }
 
-    pub(crate) fn count(&self, rows: &Rows) -> usize {
+    pub(crate) fn count(&self, rows: &FieldGroups) -> usize {
         if self.is_sent || rows.list == CLAUSES.list {
             return rows.count(&self.form);
         }
@@ -424,7 +428,7 @@ impl Draft {
             text => print::visible(&words(text, '\n').join(", ")),
         };
         let blank = self.blank.as_ref();
-        drawn.push(Drawn {
+        drawn.push(RenderedField {
             said: is_told.then(said),
             is_choice: in_list,
             differs: in_list || blank.is_some_and(|blank| !blank.is(name, &value)),
@@ -469,7 +473,7 @@ impl Draft {
         }
     }
 
-    pub(crate) fn problem(&self) -> Option<Problem> {
+    pub(crate) fn problem(&self) -> Option<FormProblem> {
         self.faults.told()
     }
 

@@ -20,8 +20,8 @@ const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
     require_https: false,
 };
 
-fn draft(form: Form) -> Draft {
-    Draft::default().sent(form)
+fn draft(form: Form) -> SubscriptionDraft {
+    SubscriptionDraft::default().sent(form)
 }
 
 type Fields<'a> = &'a [(&'a str, &'a str)];

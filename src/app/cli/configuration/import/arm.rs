@@ -6,9 +6,9 @@ use std::mem;
 
 use serde_json::{Map, Value, json};
 
-use super::expression::Scope;
+use super::expression::ExpressionScope;
 use super::{Translation, list, member};
-use crate::model::audit::{Target, TargetKind};
+use crate::model::audit::{AuditTarget, TargetKind};
 use crate::model::shared_access::ROOT_RULE;
 use crate::wire::resource::configuration::above;
 
@@ -85,14 +85,14 @@ pub(super) fn of_template(template: &Value, parameters: &Value, to: &mut Transla
         }
     }
     let steps = Cell::new(0);
-    let mut reader = Reader {
+    let mut reader = TemplateReader {
         to,
         left_out: BTreeSet::new(),
         buses: BTreeSet::new(),
         steps: &steps,
     };
     reader.template(template, given, "");
-    let Reader {
+    let TemplateReader {
         left_out, buses, ..
     } = reader;
     if buses.len() > 1 {
@@ -111,7 +111,7 @@ pub(super) fn of_template(template: &Value, parameters: &Value, to: &mut Transla
     }
 }
 
-fn key(target: &Target) -> String {
+fn key(target: &AuditTarget) -> String {
     target.to_string().to_lowercase()
 }
 
@@ -123,7 +123,7 @@ fn given(parameters: &Value) -> Map<String, Value> {
 }
 
 /// A resource of a template.
-struct Resource<'a> {
+struct TemplateResource<'a> {
     /// Its JSON path.
     path: String,
     definition: &'a Value,
@@ -133,7 +133,7 @@ struct Resource<'a> {
     names: Vec<String>,
 }
 
-struct Reader<'a> {
+struct TemplateReader<'a> {
     to: &'a mut Translation,
     /// Objects that were left out, so that nothing that belongs to them can be imported either.
     left_out: BTreeSet<String>,
@@ -142,9 +142,9 @@ struct Reader<'a> {
     steps: &'a Cell<usize>,
 }
 
-impl Reader<'_> {
+impl TemplateReader<'_> {
     fn template(&mut self, template: &Value, given: Map<String, Value>, path: &str) {
-        let scope = Scope {
+        let scope = ExpressionScope {
             parameters: member(template, "parameters"),
             given,
             variables: member(template, "variables"),
@@ -158,9 +158,9 @@ impl Reader<'_> {
     fn resources(
         &mut self,
         of: &Value,
-        scope: &Scope<'_>,
+        scope: &ExpressionScope<'_>,
         path: &str,
-        outer: Option<&Resource<'_>>,
+        outer: Option<&TemplateResource<'_>>,
     ) {
         let named = member(of, "resources")
             .as_object()
@@ -181,9 +181,9 @@ impl Reader<'_> {
     fn resource(
         &mut self,
         definition: &Value,
-        scope: &Scope<'_>,
+        scope: &ExpressionScope<'_>,
         path: String,
-        outer: Option<&Resource<'_>>,
+        outer: Option<&TemplateResource<'_>>,
     ) {
         let own = member(definition, "type").as_str().unwrap_or_default();
         let kind = outer.map_or_else(|| own.to_owned(), |outer| format!("{}/{own}", outer.kind));
@@ -217,7 +217,7 @@ impl Reader<'_> {
             .unwrap_or_default()
             .split('/')
             .map(|name| name.replace('~', "/")); // names of Service Bus have slashes of their own
-        let mut resource = Resource {
+        let mut resource = TemplateResource {
             names: outer_names.iter().cloned().chain(own_names).collect(),
             path,
             definition,
@@ -237,7 +237,7 @@ impl Reader<'_> {
     }
 
     /// A template within a template, as Bicep makes of modules.
-    fn module(&mut self, definition: &Value, scope: &Scope<'_>, path: &str) {
+    fn module(&mut self, definition: &Value, scope: &ExpressionScope<'_>, path: &str) {
         let properties = member(definition, "properties");
         let template = member(properties, "template");
         if template.is_null() {
@@ -258,7 +258,7 @@ impl Reader<'_> {
         self.template(template, given(&parameters), &inside);
     }
 
-    fn carry(&mut self, resource: &Resource<'_>, scope: &Scope<'_>) {
+    fn carry(&mut self, resource: &TemplateResource<'_>, scope: &ExpressionScope<'_>) {
         let (kind, path) = (&resource.kind, &resource.path);
         let small = kind.to_lowercase();
         let is_bus = small.starts_with("microsoft.servicebus/");
@@ -337,7 +337,7 @@ impl Reader<'_> {
     }
 
     /// Changes the properties of an event subscription where they differ here from those of Azure.
-    fn subscription(&mut self, target: &Target, properties: &mut Value) -> Result<(), Lost> {
+    fn subscription(&mut self, target: &AuditTarget, properties: &mut Value) -> Result<(), Lost> {
         let is_namespace = !member(properties, "deliveryConfiguration").is_null();
         let is_pulled = !member(member(properties, "deliveryConfiguration"), "queue").is_null();
         let place = match (is_namespace, is_pulled) {
@@ -411,7 +411,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn without_identity(&mut self, target: &Target, what: &str) {
+    fn without_identity(&mut self, target: &AuditTarget, what: &str) {
         let note = format!("{target}: there are no managed identities; {what} is used without");
         self.to.note(note);
     }
@@ -443,7 +443,7 @@ fn taken(members: &mut Map<String, Value>, name: &str) -> Option<Value> {
     members.remove(&known)
 }
 
-impl Resource<'_> {
+impl TemplateResource<'_> {
     /// An extension of the resource with this id, or with the end of it.
     fn within(&mut self, scope: &str) {
         let (_, scope) = scope.rsplit_once("/providers/").unwrap_or(("", scope));

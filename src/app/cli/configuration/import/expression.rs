@@ -24,7 +24,7 @@ const TOO_LARGE: &str = "the template comes to too many values, or to texts that
 const TEXT_BYTES_MAX: usize = 65_536;
 
 /// The values that expressions of a template can refer to.
-pub(super) struct Scope<'a> {
+pub(super) struct ExpressionScope<'a> {
     /// The declarations of the template.
     pub(super) parameters: &'a Value,
     /// Values of parameters by their names.
@@ -34,7 +34,7 @@ pub(super) struct Scope<'a> {
     pub(super) steps: &'a Cell<usize>,
 }
 
-impl Scope<'_> {
+impl ExpressionScope<'_> {
     /// A value with what its expressions come to. Those that come to nothing here are noted in `unresolved`, each with
     /// its JSON path, and are `null`.
     pub(super) fn resolve(&self, value: &Value, path: &str, unresolved: &mut Vec<String>) -> Value {
@@ -103,7 +103,7 @@ impl Scope<'_> {
 
     /// `rest` is what stands behind the first bracket.
     fn expression(&self, rest: &str, depth: usize) -> Result<Value, String> {
-        let mut reader = Reader { scope: self, rest };
+        let mut reader = ExpressionReader { scope: self, rest };
         let value = reader.value(depth)?;
         match reader.next() {
             Some(']') if reader.rest.len() == 1 => Ok(value),
@@ -254,12 +254,12 @@ fn id(of: &str, arguments: &[Value]) -> String {
 }
 
 /// Reads an expression and says what it comes to.
-struct Reader<'a> {
-    scope: &'a Scope<'a>,
+struct ExpressionReader<'a> {
+    scope: &'a ExpressionScope<'a>,
     rest: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ExpressionReader<'a> {
     fn next(&mut self) -> Option<char> {
         self.rest = self.rest.trim_start();
         self.rest.chars().next()
@@ -379,7 +379,7 @@ mod tests {
         });
         let variables =
             json!({ "prefix": "acme", "a": "[variables('b')]", "b": "[variables('a')]" });
-        let scope = Scope {
+        let scope = ExpressionScope {
             parameters: &parameters,
             given: Map::from_iter([("Given".to_owned(), json!("[as it is]"))]),
             variables: &variables,
@@ -420,7 +420,7 @@ mod tests {
         let parameters = json!({ "p": { "defaultValue": numbers } });
         let variables = json!({ "t": "x".repeat(60_000) });
         let steps = Cell::new(0);
-        let scope = Scope {
+        let scope = ExpressionScope {
             parameters: &parameters,
             given: Map::new(),
             variables: &variables,

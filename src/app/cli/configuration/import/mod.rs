@@ -10,24 +10,24 @@ use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::{Format, How, apply, save, write};
+use super::{ApplyOptions, Format, apply, save, write};
 use crate::app::cli::confirm::Misuse;
 use crate::app::cli::output::{note, plural, print_file, printable};
-use crate::app::cli::request::{Run, Server};
-use crate::app::configuration_files::Object;
+use crate::app::cli::request::{RemoteServer, Run};
+use crate::app::configuration_files::ConfiguredObject;
 use crate::app::files;
 use crate::model::limits::CONFIGURATION_BYTES_MAX;
 
 #[derive(Subcommand, Debug)]
 pub(in crate::app::cli) enum ImportCommand {
     /// Take over Config.json of Microsoft's Service Bus emulator: queues, topics, subscriptions, rules
-    ServicebusEmulator(Import),
+    ServicebusEmulator(ImportConfiguration),
     /// Take over appsettings.json of AzureEventGridSimulator: topics and subscribers
-    EventgridSimulator(Import),
+    EventgridSimulator(ImportConfiguration),
     /// Take over an ARM template: topics and event subscriptions of Event Grid, and entities of Service Bus
     Arm {
         #[command(flatten)]
-        import: Import,
+        import: ImportConfiguration,
         /// A file with values for the template's parameters
         #[arg(long = "parameters", value_name = "FILE")]
         parameters: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub(in crate::app::cli) enum ImportCommand {
 }
 
 #[derive(Args, Debug)]
-pub(in crate::app::cli) struct Import {
+pub(in crate::app::cli) struct ImportConfiguration {
     file: PathBuf,
     /// Write the objects to this file instead of applying them; - is standard output
     #[arg(long = "output", value_name = "FILE")]
@@ -44,11 +44,11 @@ pub(in crate::app::cli) struct Import {
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
-    how: How,
+    how: ApplyOptions,
 }
 
 impl Run for ImportCommand {
-    async fn run(self, server: &Server) -> anyhow::Result<()> {
+    async fn run(self, server: &RemoteServer) -> anyhow::Result<()> {
         let mut translation = Translation::default();
         let to = &mut translation;
         let import = match self {
@@ -76,11 +76,14 @@ impl Run for ImportCommand {
             };
         }
         let place = import.file.display().to_string();
-        let objects = translation.objects.into_iter().map(|value| Object {
-            file: import.file.clone(),
-            place: place.clone(),
-            value,
-        });
+        let objects = translation
+            .objects
+            .into_iter()
+            .map(|value| ConfiguredObject {
+                file: import.file.clone(),
+                place: place.clone(),
+                value,
+            });
         apply(server, &objects.collect::<Vec<_>>(), &import.how).await
     }
 }
@@ -122,7 +125,7 @@ impl Translation {
     }
 
     /// Says what does not carry over. It is an error if nothing does, or with `--strict` not all.
-    fn told(&self, import: &Import) -> anyhow::Result<()> {
+    fn told(&self, import: &ImportConfiguration) -> anyhow::Result<()> {
         if !self.faults.is_empty() {
             let faults = self.faults.join("\n  ");
             bail!(Misuse(format!(

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Translation, list, member, name_of};
-use crate::app::cli::schema::Schema;
+use crate::app::cli::schema::SchemaArgument;
 
 /// Kinds of subscribers of version 4 that there is no destination for here, and what to use instead.
 const NOT_HERE: [(&str, &str); 2] = [
@@ -48,7 +48,7 @@ fn of_topic(topic: &Value, to: &mut Translation) {
         output: schema_of(topic, "outputSchema", &title, to),
     };
     let mut object = json!({ "kind": "Topic", "name": name, "location": "local" });
-    if schemas.input == Some(Schema::Cloudevents) {
+    if schemas.input == Some(SchemaArgument::Cloudevents) {
         object["properties"] = json!({ "inputSchema": "CloudEventSchemaV1_0" });
     }
     to.objects.push(object);
@@ -118,8 +118,8 @@ fn of_topic(topic: &Value, to: &mut Translation) {
 /// The schemas of the events that publishers send to a topic and its subscribers receive, where the file names them.
 #[derive(Clone, Copy)]
 struct TopicSchemas {
-    input: Option<Schema>,
-    output: Option<Schema>,
+    input: Option<SchemaArgument>,
+    output: Option<SchemaArgument>,
 }
 
 /// The application properties of a message, as event subscriptions have them.
@@ -156,7 +156,7 @@ fn of_subscriber(
         properties["filter"] = Value::Object(filter.clone());
     }
     match (schema_of(subscriber, "deliverySchema", &title, to).or(schemas.output), schemas.input) {
-        (Some(Schema::Eventgrid), Some(Schema::Cloudevents)) => to.leave_out(format!(
+        (Some(SchemaArgument::Eventgrid), Some(SchemaArgument::Cloudevents)) => to.leave_out(format!(
             "{title}: deliverySchema is left out: CloudEvents cannot be delivered as events of Event Grid"
         )),
         (Some(schema), _) => properties["eventDeliverySchema"] = schema.delivery().into(),
@@ -229,12 +229,12 @@ fn dead_letters(given: &Value, title: &str, properties: &mut Value, to: &mut Tra
 }
 
 /// One of the schemas, which have other names here.
-fn schema_of(of: &Value, name: &str, title: &str, to: &mut Translation) -> Option<Schema> {
+fn schema_of(of: &Value, name: &str, title: &str, to: &mut Translation) -> Option<SchemaArgument> {
     let written = text(of, name);
     match written.to_ascii_lowercase().as_str() {
         "" => None,
-        "eventgridschema" => Some(Schema::Eventgrid),
-        "cloudeventv1_0" | "cloudeventschemav1_0" => Some(Schema::Cloudevents),
+        "eventgridschema" => Some(SchemaArgument::Eventgrid),
+        "cloudeventv1_0" | "cloudeventschemav1_0" => Some(SchemaArgument::Cloudevents),
         _ => {
             to.leave_out(format!(
                 "{title}: {name} is left out: there is no schema {written}"
