@@ -1,13 +1,28 @@
 //! The input of pages and buttons, and the actions of buttons: one function for each action. The row of the action in
 //! the registry has its address, the role that may send it, its label and the question that comes before it.
 
+use std::collections::HashMap;
 use std::future::ready;
+use std::ops::Deref;
+use std::sync::Arc;
 
+use askama::Template;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::response::Response;
 use futures_util::future::BoxFuture;
 
-use crate::admin::page::*;
+use crate::admin::bare::draw;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::form::Form;
+use crate::admin::frame::PageFrame;
+use crate::admin::paths;
+use crate::admin::reader::PageReader;
 use crate::admin::security::csrf;
-use crate::admin::site::existing;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::{Site, existing};
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{Flash, Icon, part};
+use crate::model::audit::Caller;
 
 /// The field that names the page to come back to.
 const BACK: &str = "back";

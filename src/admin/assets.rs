@@ -1,8 +1,11 @@
 //! The stylesheet, the script and the icon, under addresses that change with their content.
 
-use crate::admin::outside::*;
 use axum::Router;
-use http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
+use axum::extract::Path;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http::{HeaderMap, StatusCode};
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 #[derive(RustEmbed)]
@@ -54,6 +57,7 @@ fn content_type(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn addresses_carry_a_hash_of_the_content() {

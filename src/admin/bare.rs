@@ -1,6 +1,11 @@
 //! Pages without navigation: signing in, setting up, and what only says something.
 
-use crate::admin::outside::*;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::response::{Html, IntoResponse, Response};
+use http::StatusCode;
+
 use crate::admin::reader::PageReader;
 use crate::admin::widgets::print;
 

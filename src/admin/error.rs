@@ -1,21 +1,25 @@
 //! Errors of pages, and the pages that show them.
 
-use http::HeaderName;
+use std::fmt::Display;
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Redirect, Response};
 use http::header::RETRY_AFTER;
+use http::{HeaderName, StatusCode};
 
 use crate::admin::bare::BareMessage;
 use crate::admin::form_error::FormError;
-use crate::admin::outside::*;
 use crate::admin::widgets::print::sentence;
 use crate::base::request_memory::TooMuch;
 use crate::base::seldom::SeldomLine;
 use crate::broker::diagnostics::SettingError;
-use crate::broker::people::{Crowded, TooOften};
+use crate::broker::people::{Crowded, PeopleError, TooOften};
 use crate::broker::{
-    AlertError, BackupRejected, InspectorError, PublishError, ReplayError, ResubmitError,
-    SendError, TooManyTrials,
+    AlertError, BackupRejected, ErrorKind, InspectorError, ManageError, PublishError, ReplayError,
+    ResubmitError, SendError, TooManyTrials,
 };
-use crate::store::accounts::AccountError;
+use crate::store::StoreError;
+use crate::store::accounts::{AccountError, Role};
 
 pub(crate) type PageResult<T = Response> = Result<T, PageError>;
 

@@ -1,7 +1,7 @@
 //! Errors in the input of forms.
 
-use crate::admin::outside::*;
 use crate::admin::widgets::print::sentence;
+use crate::wire::resource::{Fault, InvalidResource};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FormError {

@@ -1,11 +1,24 @@
 //! The frame of every page behind the login: navigation, messages and foot.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
+use askama::Template;
 use axum::body::to_bytes;
-use http::header::CONTENT_LENGTH;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use http::StatusCode;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::response::Parts;
 
-use crate::admin::page::*;
+use crate::admin::bare::{BareMessage, draw_with};
+use crate::admin::paths;
+use crate::admin::reader::PageReader;
+use crate::admin::security::session::Visitor;
 use crate::admin::sitemap::{CountedRows, NavLink};
+use crate::admin::widgets::{Tone, print};
+use crate::store::accounts::Role;
 
 pub(crate) struct PageFrame {
     pub(crate) title: String,

@@ -17,8 +17,6 @@ mod form_error;
 mod forms;
 mod frame;
 mod lists;
-mod outside;
-mod page;
 mod pages;
 mod paths;
 mod reader;

@@ -1,9 +1,11 @@
 //! The addresses of pages. Numbers are taken as templates have them: as they are, or by reference.
 
+use std::fmt::Display;
+
 use percent_encoding::percent_decode_str;
 
-use crate::admin::outside::*;
-use crate::model::name::segment;
+use crate::model::audit::{AuditTarget, TargetKind};
+use crate::model::name::{InspectorName, segment};
 
 macro_rules! pages {
     ($($name:ident($($part:ident),+) = $path:literal;)+) => { $(

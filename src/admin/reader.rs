@@ -2,10 +2,17 @@
 //!
 //! Every part of every page may need it, so it goes with the request's task and not through every signature.
 
-use crate::admin::outside::*;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+
 use crate::admin::security::client::cookie;
 use crate::admin::sitemap::SiteMap;
 use crate::base::zone::Zone;
+use crate::base::{Clock, Timestamp};
+use crate::store::accounts::Role;
 
 /// Holds the zone of the browser, which its script writes down.
 const ZONE_COOKIE: &str = "everpost_zone";

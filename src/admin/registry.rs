@@ -1,14 +1,16 @@
 //! All pages behind the login: what they are called, who may read and who may send them, and what serves
 //! them. The router, the navigation and every check of a link are made from it.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, get, post};
 
-use crate::admin::action::{self, Step, ask, carry_out};
+use crate::admin::action::{self, Call, Deletable, Question, Step, Subject, ask, carry_out};
 use crate::admin::error;
+use crate::admin::error::PageResult;
 use crate::admin::forms::sheet::{send, sheet};
 use crate::admin::pages::access_rules::AccessRuleForm;
 use crate::admin::pages::alerts::{AlertChannelForm, AlertRuleForm};
@@ -20,14 +22,24 @@ use crate::admin::pages::queues::{MessageForm, QueueForm, QueueName};
 use crate::admin::pages::service_bus::{BusRule, BusTopic, BusTopicForm, RuleForm};
 use crate::admin::pages::subscriptions::{NewSecret, Subscription};
 use crate::admin::pages::topics::{Events, NewSasTokenForm, TopicForm};
-use crate::admin::pages::*;
+use crate::admin::pages::{
+    access_rules, account, activity, alerts, api_reference, dead_letters, delivery, events,
+    first_event, inspectors, keys, live, namespaces, overview, playground, queues, rejected_events,
+    replays, service_bus, sessions, settings, subscriptions, system, theme, tokens, topics, users,
+};
 use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
 use crate::admin::security::{gate, login, password_again, password_link, provider, setup};
+use crate::admin::site::Site;
 use crate::admin::sitemap::CountedRows::{AlertsFiring, DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::{Button, CountedRows, PageInfo, PageRoles, SiteMap, SitemapList};
+use crate::admin::widgets::Flash;
+use crate::model::alert::{StoredAlertChannel, StoredAlertRule};
+use crate::model::inspector::Inspector;
+use crate::model::registry::{NamespaceEntry, TopicEntry};
+use crate::model::replay::ReplayCommand;
 use crate::model::shared_access::AccessRule;
-use crate::store::accounts::ApiToken;
 use crate::store::accounts::Role::{Admin, Operator, Viewer};
+use crate::store::accounts::{ApiToken, Role, User};
 
 struct RegisteredPage {
     info: PageInfo,

@@ -1,17 +1,26 @@
 //! The state that every handler uses, and the lookup of things that addresses name.
 
+use std::fmt::Display;
+use std::ops::Deref;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::outside::*;
 use crate::admin::sitemap::SiteMap;
 use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::sign_ins::SignIns;
 use crate::broker::people::{People, SetupLink, SignInOptions};
+use crate::broker::{Broker, ManageError};
+use crate::model::delivery::DeliveryId;
+use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::own_host::OwnHosts;
+use crate::model::registry::{NamespaceEntry, TopicEntry};
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::store::StoreError;
 use crate::store::views::{DeliveryDetail, QueueDepth, Views};
 
 pub struct AdminState {

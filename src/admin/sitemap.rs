@@ -1,7 +1,7 @@
 //! Which pages there are behind the login, who may do what on them, and where the navigation has them: what
 //! the frame, the gate and every link ask, without knowing the pages themselves.
 
-use crate::admin::outside::*;
+use crate::store::accounts::Role;
 
 /// The roles that a page requires: one to read it, and one to send its form.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,21 @@
 //! How everything stands now: which event subscriptions need attention, what lies in their dead-letter queues
 //! and what was rejected. It is read once for each page, since the navigation counts it.
 
-use crate::admin::outside::*;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::admin::site::Site;
 use crate::admin::widgets::{Badge, Tone, print, response};
+use crate::base::Timestamp;
+use crate::model::dead_letter::DeadLetterReason;
 use crate::model::probation::Health;
 use crate::model::provisioned::Provisioned;
-use crate::model::subscription::{Disabled, SubscriptionStatus as Status, ValidationState};
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::subscription::{
+    Disabled, EventSubscription, SubscriptionId, SubscriptionStatus as Status, ValidationState,
+};
+use crate::store::StoreError;
 use crate::store::views::DeadLetterGroup;
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3_600);

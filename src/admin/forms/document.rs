@@ -3,17 +3,18 @@
 //! and what it is, the schema says that the API's reader checks the document with.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde_json::Map;
+use serde_json::{Map, Value, json};
 
 use crate::admin::form_error::{all_of, of_fields};
-use crate::admin::forms::form::{ELEMENTS_MAX, number};
-use crate::admin::page::*;
+use crate::admin::forms::form::{ELEMENTS_MAX, Form, FormError, number};
+use crate::admin::reader::PageReader;
 use crate::base::human;
 use crate::wire::duration;
 use crate::wire::resource::places::{lookup, properties, prune, slot};
-use crate::wire::resource::{places, schema_of};
+use crate::wire::resource::{InvalidResource, places, schema_of};
 
 /// How fields are written that are no plain texts, numbers or lists with commas.
 const WRITTEN: [(&str, WrittenField); 5] = [

@@ -2,8 +2,10 @@
 
 use std::sync::OnceLock;
 
+use askama::Template;
+use http::StatusCode;
+
 use crate::admin::forms::form::FormError;
-use crate::admin::outside::*;
 use crate::admin::widgets::{filters, part};
 
 /// The errors of a form, each with the field that shows it: the first one drawn that the error fits.

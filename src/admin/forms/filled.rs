@@ -1,9 +1,14 @@
 //! Typed forms: a struct with serde names the fields, the template's macros (`templates/forms.html`) draw them, and
 //! what is wrong is said at each field, all of it at once.
 
+use std::fmt::Display;
+
+use http::StatusCode;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::admin::forms::faults::{Faults, FormProblem};
 use crate::admin::forms::form::{Form, FormError};
-use crate::admin::outside::*;
 use crate::admin::reader::PageReader;
 
 #[derive(Clone, Debug)]

@@ -1,12 +1,12 @@
 //! Forms that were sent: their fields as texts.
 
-use axum::extract::RawForm;
-use serde_json::Number;
+use axum::extract::{FromRequest, RawForm, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
 
 use crate::admin::error::{PageError, PageResult};
-pub(crate) use crate::admin::form_error::FormError;
-use crate::admin::outside::*;
 
+pub(crate) use crate::admin::form_error::FormError;
 /// Fields of one form; ours have far fewer.
 const FIELDS_MAX: usize = 200;
 

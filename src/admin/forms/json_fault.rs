@@ -1,8 +1,8 @@
 //! Errors in JSON that somebody typed, in plain words.
 
+use serde::de::IgnoredAny;
 use serde_json::Error;
 
-use crate::admin::outside::*;
 use crate::admin::widgets::print;
 use crate::wire::{self, BadInput};
 

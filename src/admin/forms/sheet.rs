@@ -1,6 +1,24 @@
 //! Pages that are typed forms over something: opened, sent, and shown again with what is wrong in them.
 
-use crate::admin::page::*;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::response::Response;
+use axum::routing::{MethodRouter, get};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::admin::action::{Call, Subject};
+use crate::admin::bare::draw_with;
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::frame::PageFrame;
+use crate::admin::paths;
+use crate::admin::site::Site;
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{filters, print};
 
 /// Which form it is, its title, behind which the name of its subject stands, and the list that it leads back to where
 /// there is no subject yet.

@@ -1,8 +1,15 @@
 //! Doing something with many rows of a list at once: those that are ticked.
 
-use axum::extract::RawQuery;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use crate::admin::page::*;
+use axum::extract::RawQuery;
+use axum::routing::{MethodRouter, get};
+
+use crate::admin::action::{Call, Question, Subject};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::site::Site;
+use crate::admin::widgets::{Flash, print};
 
 /// Selected at once: as many as an address can carry whatever they are called.
 const SELECTED_MAX: usize = 100;

@@ -1,8 +1,9 @@
 //! Lists of what has a name, in the order of names.
 
+use serde::{Deserialize, Serialize};
+
 use crate::admin::forms::filled::FilledForm;
 use crate::admin::lists::list::{ListPage, ROWS, cursor};
-use crate::admin::outside::*;
 use crate::admin::widgets::print;
 
 /// The query of such a list.

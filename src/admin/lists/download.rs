@@ -1,12 +1,16 @@
 //! Downloads.
 
-use crate::admin::outside::*;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use axum::{BoxError, Extension};
+use futures_util::stream;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use serde::Serialize;
+
 use crate::admin::widgets::body_view::kind_of;
 use crate::base::request_memory::RequestMemory;
 use crate::model::limits::EVENT_BYTES_MAX;
-use axum::{BoxError, Extension};
-use futures_util::stream;
-use http::header::CONTENT_DISPOSITION;
+use crate::store::StoreError;
 
 pub(crate) const NDJSON: &str = "application/x-ndjson";
 
@@ -113,6 +117,7 @@ pub(crate) fn on_one_line(mut json: Vec<u8>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use http_body_util::BodyExt;

@@ -1,6 +1,12 @@
 //! The criteria that the filters of lists share: the topic or subscription, the text, and the time.
 
-use crate::admin::page::*;
+use crate::admin::forms::form::FormError;
+use crate::admin::reader::PageReader;
+use crate::base::Timestamp;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::Registry;
+use crate::model::subscription::SubscriptionId;
+use crate::model::topic::TopicId;
 
 pub(crate) fn given(text: &str) -> Option<String> {
     let text = text.trim();

@@ -1,9 +1,11 @@
 //! The parts of a list around its rows; `templates/list.html` draws them.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use crate::admin::forms::filled::FilledForm;
 use crate::admin::lists::link;
 use crate::admin::lists::recipe::Recipe;
-use crate::admin::outside::*;
 use crate::admin::widgets::{Tone, print};
 
 pub(crate) const ROWS: usize = 50;

@@ -1,7 +1,11 @@
 //! The commands that do on the command line what a page does.
 
+use std::fmt::Display;
+
+use askama::Template;
+use serde_json::{Value, json};
+
 use crate::admin::lists::link;
-use crate::admin::outside::*;
 use crate::admin::site::Site;
 use crate::admin::widgets::part;
 

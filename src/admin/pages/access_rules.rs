@@ -1,8 +1,30 @@
 //! Access rules of queues and Service Bus topics: the list, the page of one with its keys, and the form.
 
+use std::sync::Arc;
+
+use axum::extract::Query;
+use serde::{Deserialize, Serialize};
+
+use crate::admin::action::{Call, Deletable, Names, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::form_error::all_of;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields};
+use crate::admin::lists::by_name::NameQuery;
+use crate::admin::lists::list::ListPage;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::pages::keys::{KEYS_STOP, Keyed};
 use crate::admin::pages::queues::QueueAccess;
-use crate::admin::pages::*;
+use crate::admin::paths;
+use crate::admin::site::{Site, named_in};
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{Empty, Flash, Icon, filters};
+use crate::model::access::{KeyName, KeyOwner};
+use crate::model::name::{AccessRuleName, segment};
 use crate::model::shared_access::{AccessRule, Right, Rights};
+use crate::model::topic::EntityKind;
 
 const LIST: &str = "/admin/access-rules";
 

@@ -1,10 +1,20 @@
 //! The visitor's own account: password, time zone, second factor and sessions.
 
+use serde::{Deserialize, Serialize};
+
+use crate::admin::action::Call;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::pages::answer;
 use crate::admin::pages::sessions::sessions_of;
-use crate::admin::pages::*;
 use crate::admin::security::password_again::{PASSWORD_FIELD, check_password};
+use crate::admin::security::session::Visitor;
 use crate::admin::widgets::qr::Qr;
+use crate::admin::widgets::{Flash, Time, filters};
 use crate::base::zone::Zone;
+use crate::model::access::Secret;
+use crate::model::identity::UserSource;
 use crate::model::one_time_code::Seed;
 use crate::store::accounts::ListedSession;
 

@@ -1,10 +1,33 @@
 //! The page of what anybody has changed.
 
-use crate::admin::pages::queues::QueueName;
-use crate::admin::pages::*;
-use crate::store::audit::AuditQuery;
-use crate::wire::audit::AuditEntryBody;
 use axum::Extension;
+use axum::extract::Query;
+use futures_util::future::OptionFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::admin::action::{Call, Names, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::lists::download::{LINES, Rows, line, streamed};
+use crate::admin::lists::filter::{Of, Reading, given, in_utc};
+use crate::admin::lists::link;
+use crate::admin::lists::list::{ListPage, cursor};
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::pages::queues::QueueName;
+use crate::admin::paths;
+use crate::admin::widgets::{Empty, Icon, Time, filters, print};
+use crate::base::request_memory::RequestMemory;
+use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, AuditTarget, TargetKind};
+use crate::model::name::{NamespaceName, TopicName};
+use crate::model::registry::Registry;
+use crate::model::topic::EntityKind;
+use crate::store::StoreError;
+use crate::store::audit::AuditQuery;
+use crate::store::views::Views;
+use crate::wire::audit::AuditEntryBody;
 
 const PATH: &str = "/admin/activity";
 

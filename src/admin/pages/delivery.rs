@@ -1,8 +1,20 @@
 //! The life of a delivery: where it stands, every attempt so far, and what becomes of it next.
 
-use crate::admin::action::ActionButton;
-use crate::admin::pages::*;
-use crate::broker::RetryNowError;
+use askama::Template;
+
+use crate::admin::action::{ActionButton, Call, Names, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::paths;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{Badge, Flash, Time, Tone, filters, hint, part, print, response};
+use crate::base::Timestamp;
+use crate::broker::{Broker, RetryNowError};
+use crate::model::delivery::{DeliveryId, DeliveryState, Outcome};
+use crate::model::destination::DeliveryMode;
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::store::views::{DeliveryDetail, DeliveryRow};
 
 /// A delivery of an event, of which an address tells the number.
 pub(crate) struct DeliveryNumber(DeliveryRow);

@@ -3,10 +3,33 @@
 //! Every step is a form. What has been done so far stands in the address alone, so that the page can be
 //! read again, left and come back to.
 
+use std::sync::Arc;
+
+use axum::extract::Query;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::{Deserialize, Serialize};
+
+use crate::admin::action::{Call, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::lists::link;
+use crate::admin::pages::answer;
+use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::inspectors::deliver_to;
 use crate::admin::pages::topics::example;
-use crate::admin::pages::*;
+use crate::admin::paths;
+use crate::admin::site::numbered;
+use crate::admin::widgets::{Badge, Icon, Tone, filters, json_text};
+use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::model::event::{Event, EventKey};
+use crate::model::inspector::InspectorDefinition;
+use crate::model::name::{InspectorName, SubscriptionName, TopicName};
+use crate::model::registry::TopicEntry;
 use crate::model::response_script::ScriptedResponse;
+use crate::model::topic::{CustomTopic, TopicKind};
+use crate::store::views::DeliveryDetail;
+use crate::wire;
 
 /// An event subscription with an inspector of its own, by the end of its name, and the type of the events that it gets:
 /// the rejected event must not change what becomes of the others.

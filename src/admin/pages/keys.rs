@@ -1,6 +1,16 @@
 //! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
 
-use crate::admin::pages::*;
+use askama::Template;
+use axum::extract::Query;
+use axum::response::{IntoResponse, Redirect};
+
+use crate::admin::action::{Call, Names, Question, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::security::session::Visitor;
+use crate::admin::site::existing;
+use crate::admin::widgets::{Flash, Icon, filters, part, print};
+use crate::base::Timestamp;
+use crate::model::access::{AccessKeys, KeyName, KeyOwner};
 
 #[derive(Template)]
 #[template(path = "widgets/keys.html")]

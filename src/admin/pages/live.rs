@@ -2,12 +2,18 @@
 //! then reads the page again, so that there is one way to draw a page, with and without the script.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
 
+use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
+use http::StatusCode;
 use tokio::time::sleep;
 
-use crate::admin::page::*;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
 
 /// The pause between two notices: a busy appliance changes all the time.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -1,9 +1,25 @@
 //! The first page: what needs attention, and how things stand.
 
+use std::time::Duration;
+
+use axum::extract::Query;
+
+use crate::admin::action::{Call, Subject};
+use crate::admin::error::PageResult;
+use crate::admin::lists::bulk::Selectable;
+use crate::admin::lists::link;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
 use crate::admin::pages::events::EventTable;
+use crate::admin::pages::queue_depths::{LATE, QueueDepths};
 use crate::admin::pages::subscriptions::{Subscription, rank};
 use crate::admin::pages::topics::TopicTable;
-use crate::admin::pages::*;
+use crate::admin::pages::traffic::{RangeChoice, TrafficCharts, bound};
+use crate::admin::widgets::chart::Spark;
+use crate::admin::widgets::figure::Look;
+use crate::admin::widgets::{Badge, Icon, Tone, filters, print};
+use crate::model::subscription::SubscriptionStatus;
+use crate::store::views::{EventQuery, QueueDepth, TrafficOf, TrafficSlot};
 
 /// Rows of each list.
 const CONCERNS_SHOWN: usize = 5;

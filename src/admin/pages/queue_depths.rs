@@ -1,6 +1,14 @@
 //! How much is pending and how much has been given up, over all event subscriptions.
 
-use crate::admin::pages::*;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::admin::site::Site;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::SubscriptionId;
+use crate::store::StoreError;
+use crate::store::views::QueueDepth;
 
 /// A delivery that has been due for so long is one to look at: retries take minutes by themselves.
 pub(crate) const LATE: Duration = Duration::from_secs(60);

@@ -1,6 +1,27 @@
 //! Publish requests that were rejected: the list, and one with its reason and how its body begins.
 
-use crate::admin::pages::*;
+use axum::extract::{Path, Query};
+use futures_util::future::OptionFuture;
+use serde::{Deserialize, Serialize};
+
+use crate::admin::action::Call;
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::forms::json_fault;
+use crate::admin::lists::filter::{Reading, given};
+use crate::admin::lists::link;
+use crate::admin::lists::list::{ListPage, ROWS, cursor};
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::paths;
+use crate::admin::site::{existing, numbered};
+use crate::admin::widgets::kept_body::KeptBody;
+use crate::admin::widgets::{Empty, Icon, filters, print, response};
+use crate::model::name::TopicName;
+use crate::model::registry::Registry;
+use crate::model::rejection::{RejectionId, StoredRejection};
+use crate::store::views::RejectionQuery;
 
 pub(crate) const PATH: &str = "/admin/rejected-events";
 

@@ -1,7 +1,29 @@
 //! The pages of replay jobs: how far each has come, and how to pause, resume and end it.
 
-use crate::admin::pages::*;
+use std::time::Duration;
+
+use axum::extract::Query;
+use serde::{Deserialize, Serialize};
+
+use crate::admin::action::{Call, Names, Question, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::lists::list::{ListPage, ROWS, cursor};
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::paths;
+use crate::admin::site::{Site, existing, numbered};
+use crate::admin::widgets::{Badge, Empty, Flash, Icon, Tone, filters, print};
+use crate::base::Timestamp;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::pace::Rate;
+use crate::model::registry::Registry;
+use crate::model::replay::{
+    ReplayCommand, ReplayJob, ReplayJobId, ReplayState, ReplayTarget, Replayed,
+};
+use crate::model::subscription::SubscriptionId;
+use crate::store::views::{REPLAY_RESULTS_MAX, ReplayResults};
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]

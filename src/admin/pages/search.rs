@@ -1,8 +1,19 @@
 //! The search criteria in the addresses of events and dead letters: for the lists, for their downloads, and for the
 //! actions on all rows that match.
 
-use crate::admin::lists::filter::of_flags;
-use crate::admin::pages::*;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::lists::filter::{Reading, given, in_utc, of_flags};
+use crate::admin::lists::link;
+use crate::admin::security::session::Visitor;
+use crate::base::Timestamp;
+use crate::model::dead_letter_filter::DeadLetterFilter;
+use crate::model::delivery::Outcome;
+use crate::model::event_filter::{DeliveryStage, EventFilter, TextSearch};
 
 /// Stands among the states of deliveries for events that have none.
 pub(crate) const UNMATCHED: &str = "Unmatched";

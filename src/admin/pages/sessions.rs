@@ -1,7 +1,12 @@
 //! The pages of sessions: who is signed in, from where, and how to end it.
 
-use crate::admin::pages::*;
-use crate::store::accounts::ListedSession;
+use crate::admin::action::{Call, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::widgets::{Flash, Time, filters, print};
+use crate::store::StoreError;
+use crate::store::accounts::{ListedSession, UserId};
 
 /// Sessions on a page: more people than look after one appliance.
 pub(crate) const SHOWN_MAX: usize = 200;

@@ -1,7 +1,18 @@
 //! The page of settings: what is in force and by whom, what is kept, and which webhooks may be called.
 
+use std::sync::Arc;
+
+use axum::extract::Query;
+use serde::{Deserialize, Serialize};
+
+use crate::admin::action::{Call, Names, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
 use crate::admin::pages::url_trial::{self, UrlForm, badge};
-use crate::admin::pages::*;
+use crate::admin::site::Site;
+use crate::admin::widgets::{Badge, Flash, Icon, Tone, filters};
 use crate::broker::StorageStatus;
 use crate::broker::diagnostics::place;
 use crate::model::retention::Pressure;

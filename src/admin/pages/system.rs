@@ -1,8 +1,25 @@
 //! The page of the system: what runs where, how it stands, and what its log says.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Query;
+use axum::response::{IntoResponse, Redirect};
+use serde::{Deserialize, Serialize};
+
+use crate::admin::action::{Call, Names, name_of};
+use crate::admin::bare::draw_with;
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields};
+use crate::admin::lists::download::file;
+use crate::admin::lists::filter::given;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::page;
 use crate::admin::pages::url_trial::{self, UrlForm, UrlTrialResult};
-use crate::admin::pages::*;
-use crate::base::{TimeScale, WallClock};
+use crate::admin::site::Site;
+use crate::admin::widgets::{Badge, Flash, Time, Tone, filters, print};
+use crate::base::{TimeScale, Timestamp, WallClock};
 use crate::broker::diagnostics::{Audited, IntegrityCheck, Report};
 use crate::broker::{BackupRejected, BackupRequest};
 use crate::model::backup::{BackupPlace, BackupStatus};

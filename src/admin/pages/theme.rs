@@ -1,10 +1,18 @@
 //! The choice of colours.
 
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect};
 use http::header::SET_COOKIE;
 use time::Duration;
+use tower_sessions::cookie::{Cookie, SameSite};
 
-use crate::admin::page::*;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::form::Form;
+use crate::admin::paths;
 use crate::admin::reader::{SYSTEM, THEME_COOKIE, theme_named};
+use crate::admin::site::Site;
 
 /// How long a choice is remembered: browsers keep no cookie longer (RFC 6265bis, 5.5).
 const KEPT: Duration = Duration::days(400);

@@ -1,9 +1,22 @@
 //! The pages of API tokens, for administrators.
 
+use serde::{Deserialize, Serialize};
+
+use crate::admin::action::{Call, Deletable, Names, Question, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::form::FormError;
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields};
+use crate::admin::lists::filter::given;
+use crate::admin::lists::list::ListPage;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
 use crate::admin::pages::users::chosen_role;
-use crate::admin::pages::*;
+use crate::admin::site::{Site, existing, numbered};
+use crate::admin::widgets::{Badge, Empty, Tone, filters, print};
+use crate::base::Timestamp;
 use crate::broker::people::NewTokenRequest;
-use crate::store::accounts::{ApiToken, TokenId};
+use crate::model::access::Secret;
+use crate::store::accounts::{ApiToken, Role, TokenId};
 
 const PATH: &str = "/admin/tokens";
 

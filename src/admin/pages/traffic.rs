@@ -1,7 +1,17 @@
 //! Charts of the traffic of a topic, of an event subscription or of everything, with a table of the same numbers.
 
-use crate::admin::pages::*;
+use std::time::Duration;
+
+use askama::Template;
+use serde::Deserialize;
+
+use crate::admin::lists::link;
+use crate::admin::site::Site;
 use crate::admin::widgets::chart::{Chart, Scale, Series};
+use crate::admin::widgets::{Icon, Time, filters, part, print};
+use crate::base::Timestamp;
+use crate::store::StoreError;
+use crate::store::views::{Bound, TrafficOf, TrafficQuery, TrafficSlot};
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;

@@ -1,10 +1,15 @@
 //! A URL that is tried: the form for it, what the egress policy says of where it leads, and the last test of the way
 //! there, step by step. How they are drawn is told by `templates/url_trial.html`.
 
+use askama::Template;
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::admin::pages::*;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{Badge, Tone, filters, part, print};
 use crate::broker::diagnostics::OutboundCheck;
 use crate::model::clock_skew::ClockSkew;
 use crate::outbound::egress::{EgressDenied, METADATA};
@@ -112,10 +117,12 @@ impl UrlTrialResult<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Timestamp;
     use crate::outbound::connectivity::{Connectivity, ProbeRequest, Reached};
     use crate::outbound::egress::{EgressDenied, Permit};
     use crate::outbound::evaluate::EgressVerdict;
     use crate::outbound::transport::TransportError;
+    use std::time::Duration;
 
     #[track_caller]
     fn check(verdict: EgressVerdict, call: Option<ProbeRequest>, expected: &[&str]) -> String {

@@ -1,10 +1,27 @@
 //! The pages of users, for administrators.
 
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::admin::action::{Call, Deletable, Names, Question, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields};
 use crate::admin::frame::role_title;
+use crate::admin::lists::list::ListPage;
+use crate::admin::lists::recipe::{Recipe, quoted};
+use crate::admin::pages::answer;
 use crate::admin::pages::sessions::{self, sessions_of};
-use crate::admin::pages::*;
-use crate::broker::people::UserPatch;
-use crate::store::accounts::{AccountError, ListedSession};
+use crate::admin::site::{Site, existing, numbered};
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{Badge, Flash, Time, Tone, filters, print};
+use crate::base::Timestamp;
+use crate::broker::people::{PeopleError, UserPatch};
+use crate::model::access::Secret;
+use crate::model::identity::UserSource;
+use crate::store::accounts::{AccountError, ListedSession, Role, User, UserId};
 
 const PATH: &str = "/admin/users";
 

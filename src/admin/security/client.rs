@@ -1,10 +1,12 @@
 //! Who sends a request, as far as the request tells.
 
-use axum::extract::ConnectInfo;
-use http::Extensions;
-use http::header::{COOKIE, USER_AGENT};
+use std::net::{IpAddr, SocketAddr};
 
-use crate::admin::outside::*;
+use axum::extract::ConnectInfo;
+use http::header::{COOKIE, USER_AGENT};
+use http::{Extensions, HeaderMap};
+use tower_sessions::cookie::Cookie;
+
 use crate::admin::widgets::print;
 
 /// Characters of what a browser says that it is; real ones say less.

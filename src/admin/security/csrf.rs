@@ -1,13 +1,17 @@
 //! Requests that change something must come from our own pages: by what the browser says about their
 //! origin, and by a token in the form (docs/security.md B3).
 
+use std::sync::Arc;
+
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use http::header::ORIGIN;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use http::header::{HOST, ORIGIN};
+use http::{HeaderMap, Method};
 use url::Url;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::form::Form;
-use crate::admin::outside::*;
 use crate::admin::site::Site;
 
 pub(crate) async fn reject_foreign(

@@ -1,8 +1,13 @@
 //! People whom an OpenID Connect provider or a reverse proxy vouches for: who gets in, and what the others are told.
 
-use crate::admin::page::*;
+use crate::admin::error::PageResult;
+use crate::admin::security::client::Client;
+use crate::admin::site::Site;
+use crate::admin::widgets::print;
+use crate::broker::people::PeopleError;
+use crate::model::audit::Caller;
 use crate::model::identity::Identity;
-use crate::store::accounts::AccountError;
+use crate::store::accounts::{AccountError, User};
 
 /// The user of `identity`, or the reason that there is none, as a sentence for that person.
 pub(crate) async fn admit(

@@ -1,11 +1,20 @@
 //! Who gets to the pages: nobody before the appliance is claimed, then whoever is signed in with a role
 //! that suffices.
 
-use axum::extract::OriginalUri;
+use std::sync::Arc;
 
-use crate::admin::page::*;
-use crate::admin::security::client::is_refresh;
+use axum::extract::{OriginalUri, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use tower_sessions::Session;
+
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::lists::link;
+use crate::admin::paths;
+use crate::admin::security::client::{Client, is_refresh};
+use crate::admin::security::session::Visitor;
 use crate::admin::security::{login, proxy_user, session, setup};
+use crate::admin::site::Site;
 use crate::admin::sitemap::PageRoles;
 use crate::admin::standing::StandingView;
 use crate::base::budget::PresentedKey;
@@ -82,11 +91,13 @@ fn to_login(request: &Request, wanted: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use crate::store::accounts::Role;
     use axum::body::Body;
     use axum::middleware::from_fn_with_state;
     use axum::routing::get;
     use axum::{Extension, Router};
     use http::Method;
+    use http::StatusCode;
     use tower::ServiceExt;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! Headers that tell browsers to trust a page with nothing but itself (docs/security.md B8).
 
-use crate::admin::outside::*;
+use axum::response::Response;
 use http::HeaderValue;
 use http::header::CACHE_CONTROL;
 

@@ -4,13 +4,16 @@
 //! from there would then share their origin with ours, and could use them with the cookies of whoever has
 //! both open (DNS rebinding). The browser still tells the name, so a name that is not ours is rejected.
 
-use http::Uri;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use http::header::HOST;
 use http::uri::Authority;
+use http::{HeaderMap, Uri};
 use url::Url;
 
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::outside::*;
 use crate::admin::widgets::print;
+use crate::broker::Broker;
 use crate::model::own_host::{OwnHost, OwnHosts};
 
 /// Characters of a foreign host that the answer repeats; a name of the DNS has at most 253.

@@ -1,13 +1,21 @@
 //! Signing in, by a password and, with a second factor, by a code; and signing out.
 
+use axum::response::{IntoResponse, Redirect, Response};
 use http::header::SET_COOKIE;
+use tower_sessions::Session;
+use tower_sessions::cookie::{Cookie, SameSite};
 
-use crate::admin::page::*;
+use crate::admin::action::Call;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::form::FormError;
+use crate::admin::lists::link;
+use crate::admin::paths;
 use crate::admin::security::client::cookie;
 use crate::admin::security::open_form::{Purpose, Stranger};
 use crate::admin::security::{csrf, provider, session, setup};
 use crate::base::seldom::SeldomLine;
 use crate::model::identity::UserSource;
+use crate::store::accounts::{User, UserId};
 
 /// Holds the token of the login form: there is no session yet that could.
 const TOKEN_COOKIE: &str = "everpost_login";

@@ -1,7 +1,22 @@
 //! Forms for whoever is not signed in: signing in, choosing a password, and the first run.
 
-use crate::admin::page::*;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{FromRequest, Request};
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use tower_sessions::Session;
+
+use crate::admin::bare::{Bare, draw_with};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::security::client::Client;
 use crate::admin::security::proxy_user;
+use crate::admin::site::Site;
+use crate::admin::widgets::filters;
 use crate::broker::people::NAME_CHARACTERS_MAX;
 use crate::model::identity::Identity;
 

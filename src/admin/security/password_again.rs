@@ -1,8 +1,24 @@
 //! Asks for the password again before a secret is shown or somebody's rights change: whoever finds a browser
 //! that somebody left open gets no further (docs/security.md B3; ASVS 7.5.1 and 7.5.3).
 
-use crate::admin::page::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request, State};
+use axum::middleware::Next;
+use http::StatusCode;
+
+use crate::admin::bare::draw_with;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::frame::PageFrame;
+use crate::admin::security::session::Visitor;
 use crate::admin::security::{csrf, provider};
+use crate::admin::site::Site;
+use crate::admin::widgets::filters;
 use crate::model::identity::UserSource;
 
 /// How long a sign-in, or the password typed again, is enough: as long as one sitting at such a task takes,

@@ -1,8 +1,15 @@
 //! Choosing a password by a link that an administrator has passed on.
 
-use crate::admin::page::*;
+use axum::response::Response;
+use http::StatusCode;
+
+use crate::admin::bare::BareMessage;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::form::{Form, FormError};
 use crate::admin::security::login;
 use crate::admin::security::open_form::{Purpose, Stranger};
+use crate::broker::people::PeopleError;
+use crate::model::access::Secret;
 
 pub(crate) async fn show(from: Stranger) -> PageResult {
     let name = holder(&from).await?;

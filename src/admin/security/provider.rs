@@ -1,14 +1,23 @@
 //! Signing in with an OpenID Connect provider: the way there, and back (docs/security.md B3).
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use aws_lc_rs::digest::{SHA256, digest};
+use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::header::SET_COOKIE;
+use http::header::{HOST, SET_COOKIE};
+use tower_sessions::cookie::{Cookie, SameSite};
 
-use crate::admin::page::*;
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::lists::link;
+use crate::admin::paths;
 use crate::admin::security::client::cookie;
 use crate::admin::security::open_form::Stranger;
 use crate::admin::security::{external, login, session};
+use crate::admin::site::Site;
+use crate::admin::widgets::print;
 use crate::broker::people::sign_ins::{LIFE, SignIn};
 use crate::model::identity::Identity;
 use crate::outbound::identity_provider::{IdentityProvider, ProviderError};

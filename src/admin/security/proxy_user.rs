@@ -1,11 +1,17 @@
 //! Users whom a reverse proxy has signed in, and names in a header of every request (docs/security.md B3).
 
-use http::{Extensions, HeaderName};
+use axum::response::Response;
+use http::{Extensions, HeaderMap, HeaderName, StatusCode};
+use tower_sessions::Session;
 
-use crate::admin::page::*;
+use crate::admin::bare::BareMessage;
+use crate::admin::error::PageResult;
+use crate::admin::security::client::Client;
 use crate::admin::security::{external, session};
+use crate::admin::site::Site;
 use crate::broker::people::ByTrustedProxy;
 use crate::model::identity::{Identity, UserSource};
+use crate::store::accounts::User;
 
 /// Whom the proxy names; `None` where there is none to believe.
 pub(crate) fn identity(

@@ -4,15 +4,24 @@
 //! by our own clock. The database knows the hash of its id alone (docs/security.md B3).
 
 use std::fmt;
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse, Redirect};
+use http::HeaderMap;
 use http::request::Parts;
+use serde::{Deserialize, Serialize};
+use tower_sessions::cookie::SameSite;
 use tower_sessions::session::{Id, Record};
 use tower_sessions::session_store::{Error, Result};
-use tower_sessions::{Expiry, SessionManagerLayer, SessionStore};
+use tower_sessions::{Expiry, Session, SessionManagerLayer, SessionStore};
 
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::outside::*;
 use crate::admin::reader::{PageReader, ReadingUser};
 use crate::admin::security::client::{Client, cookie};
 use crate::admin::site::Site;
@@ -20,6 +29,11 @@ use crate::admin::sitemap::SiteMap;
 use crate::admin::standing::StandingView;
 use crate::admin::widgets::Flash;
 use crate::base::zone::Zone;
+use crate::base::{Timestamp, sha256_hex};
+use crate::model::audit::Caller;
+use crate::model::delivery::DeliveryId;
+use crate::store::StoreError;
+use crate::store::accounts::{Accounts, SessionRecord, User, UserId};
 
 /// How long a session lives without requests, and at most (docs/security.md B3).
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -379,6 +393,7 @@ fn backend(error: StoreError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::accounts::Role;
 
     impl Visitor {
         pub(crate) fn with_role(role: Role) -> Self {

@@ -1,8 +1,15 @@
 //! The first run: a link that is printed once, and lets whoever holds it make the first account.
 
-use crate::admin::page::*;
+use askama::Template;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+
+use crate::admin::bare::{Bare, draw_with};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::form::{Form, FormError};
 use crate::admin::security::open_form::{Purpose, Stranger};
 use crate::admin::security::session;
+use crate::model::audit::Caller;
 
 pub(crate) async fn show(Stranger { site, form, .. }: Stranger) -> PageResult {
     Ok(if site.is_claimed().await? {

@@ -7,8 +7,9 @@ use axum::body::Body;
 use http::{Request, StatusCode, header};
 
 use super::deliver::settle;
-use super::{Appliance, PASSWORD, Person};
+use super::{Appliance, PASSWORD};
 use crate::admin::registry::SITE_MAP;
+use crate::admin::tests::person::Person;
 use crate::api::tests::audit::{furniture, session};
 use crate::api::{
     ApiOptions, ApiParts, AzureScope, BodyMemory, Denials, Doors, Guesses, ManagementToken,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::deliver::{publish, settle, with_subscription};
-use super::{Appliance, NAME, PASSWORD, Person};
+use super::{Appliance, NAME, PASSWORD};
+use crate::admin::tests::person::Person;
 use crate::model::delivery::DeliveryState;
 use crate::store::accounts::Role;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::{Appliance, Person};
+use super::Appliance;
+use crate::admin::tests::person::Person;
 use crate::model::delivery::{DeliveryId, DeliveryState};
 use crate::store::accounts::Role;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Appliance, Person};
+use super::Appliance;
+use crate::admin::tests::person::Person;
 
 async fn with_inspector(answers: &str) -> (Appliance, Person) {
     let (appliance, mut person) = Appliance::claimed().await;

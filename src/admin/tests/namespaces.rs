@@ -3,8 +3,9 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::Appliance;
 use super::person::Shown;
-use super::{Appliance, Person};
+use crate::admin::tests::person::Person;
 use crate::model::audit::Caller;
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::store::accounts::Role;

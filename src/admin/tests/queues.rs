@@ -5,8 +5,9 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::Appliance;
 use super::person::Shown;
-use super::{Appliance, Person};
+use crate::admin::tests::person::Person;
 use crate::broker::{BrokerOptions, Put, ReceiveRequest};
 use crate::model::audit::{Actor, Caller};
 use crate::model::lease::{Disposition, LockChange, LockOf, QueueRef};

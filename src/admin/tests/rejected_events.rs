@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{Appliance, NAME, PASSWORD, Person};
+use super::{Appliance, NAME, PASSWORD};
+use crate::admin::tests::person::Person;
 use crate::model::name::TopicName;
 use crate::model::rejection::Rejection;
 use crate::store::accounts::Role;

@@ -4,8 +4,9 @@ use http::{StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
+use super::Appliance;
 use super::deliver::{publish, settle, with_subscription};
-use super::{Appliance, Person};
+use crate::admin::tests::person::Person;
 use crate::model::delivery::DeliveryState;
 
 /// `orders` with so many dead letters of `billing`.

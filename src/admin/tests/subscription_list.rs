@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::Appliance;
 use super::deliver::with_subscription;
-use super::{Appliance, Person};
+use crate::admin::tests::person::Person;
 use crate::model::audit::Caller;
 use crate::model::name::{SubscriptionName, TopicName};
 

@@ -1,6 +1,9 @@
 //! States: an icon, a word and a colour.
 
-use super::*;
+use askama::Template;
+use serde::{Deserialize, Serialize};
+
+use super::part;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Tone {

@@ -1,8 +1,12 @@
 //! The body of an event or a message, shown in one of several formats.
 
+use askama::Template;
+use serde::de::IgnoredAny;
+
 use super::json_text::JsonCode;
-use super::*;
+use super::{filters, part, print};
 use crate::model::event::{Event, EventData};
+use crate::store::accounts::Role;
 use crate::wire::service_bus::message::of_event;
 use crate::wire::text_beginning;
 

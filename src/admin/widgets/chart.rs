@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::*;
+use askama::Template;
+
+use super::part;
 
 /// How high a chart is, where the drawing begins below the line of words, and where it stands above the times.
 const HEIGHT: f64 = 140.0;

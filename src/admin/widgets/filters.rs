@@ -3,10 +3,14 @@
 
 #![allow(unreachable_pub, reason = "the macro makes public items of them")]
 
+use std::time::Duration;
+
 use askama::filters::Safe;
 use askama::{Result, Values, filter_fn};
 
-use super::*;
+use super::print;
+use crate::admin::widgets::time::Time;
+use crate::base::Timestamp;
 
 /// A value, or a reference to one, as templates have them.
 pub(crate) trait Plain<T> {

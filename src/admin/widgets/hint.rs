@@ -1,7 +1,9 @@
 //! The likely causes of failed attempts, and where to look.
 
-use super::*;
-use crate::model::delivery::AttemptResult;
+use askama::Template;
+
+use super::part;
+use crate::model::delivery::{AttemptResult, Outcome};
 
 /// A hint for a failed attempt: the meaning of its result in plain language, and where to look.
 #[derive(Clone, Copy, Debug, Template)]

@@ -1,9 +1,11 @@
 //! JSON for reading: laid out, coloured, and with the characters that stand behind escapes.
 
-use super::*;
-pub(crate) use crate::wire::json_layout::laid_out;
+use askama::Template;
+
+use super::{part, print};
 use crate::wire::json_layout::tokens;
 
+pub(crate) use crate::wire::json_layout::laid_out;
 /// A JSON text, ready to print: lines with the break behind each, so that what is copied is the whole text.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/json.html")]

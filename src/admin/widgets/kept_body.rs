@@ -1,6 +1,8 @@
 //! The body of a request, of which perhaps only the beginning is kept, ready to print.
 
-use super::*;
+use serde::de::IgnoredAny;
+
+use super::{json_text, print};
 use crate::wire::text_beginning;
 
 /// The body as a text that does nothing, and what is to be said of it.

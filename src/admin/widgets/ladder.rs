@@ -1,7 +1,12 @@
 //! The attempts that a retry policy makes: how long it waits before each of them, if all of them fail.
 
-use super::*;
+use std::time::Duration;
+
+use askama::Template;
+
+use super::{filters, part};
 use crate::base::TimeScale;
+use crate::model::dead_letter::DeadLetterReason;
 use crate::model::retry::RetryPolicy;
 
 /// Steps that are drawn; of more, the first and the number of the others.

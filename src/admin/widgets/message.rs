@@ -1,6 +1,10 @@
 //! Messages of a page: about the last action, and about a list without rows.
 
-use super::*;
+use askama::Template;
+use serde::{Deserialize, Serialize};
+
+use super::{Icon, Tone, part};
+use crate::model::delivery::DeliveryId;
 
 #[derive(Clone, Debug, PartialEq, Eq, Template, Serialize, Deserialize)]
 #[template(path = "widgets/flash.html")]

@@ -17,8 +17,6 @@ pub(crate) mod response;
 pub(crate) mod strip;
 pub(crate) mod time;
 
-use crate::admin::outside::*;
-
 pub(crate) use badge::{Badge, Icon, Tone};
 pub(crate) use message::{Empty, Flash};
 pub(crate) use time::Time;

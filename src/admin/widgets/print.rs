@@ -1,7 +1,10 @@
 //! Figures as people read them.
 
-use crate::admin::outside::*;
+use std::fmt::Display;
+use std::time::Duration;
+
 use crate::base;
+use crate::base::Timestamp;
 use crate::model::entity_status::EntityStatus;
 use crate::wire::service_bus::message::EVENT_TYPE;
 

@@ -1,11 +1,12 @@
 //! A text as a picture for phones.
 
+use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use qrcode::render::svg;
 use qrcode::{EcLevel, QrCode};
 
-use super::*;
+use super::part;
 
 /// The address of the picture, which has all of it.
 #[derive(Clone, Debug, Template)]

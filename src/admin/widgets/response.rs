@@ -1,6 +1,10 @@
 //! The results of attempts in the words of HTTP and of networks. Azure's words stand beside them.
 
-use super::*;
+use http::StatusCode;
+
+use super::print;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::{DeliveryAttempt, Outcome};
 
 /// Describes the result of an attempt: `503 Service Unavailable`, `Connection refused`, `No response within 30 s`.
 pub(crate) fn of_attempt(attempt: &DeliveryAttempt) -> String {

@@ -1,7 +1,11 @@
 //! Attempts as a row of bars, the oldest first. A success is short and a failure has the full height, so that
 //! colour is not needed.
 
-use super::*;
+use askama::Template;
+
+use super::{part, print, response};
+use crate::admin::widgets::time::Time;
+use crate::model::delivery::Outcome;
 use crate::store::views::RecentAttempt;
 
 #[derive(Clone, Debug, Template)]

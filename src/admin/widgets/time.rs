@@ -1,8 +1,10 @@
 //! Moments as a reader sees them: by the clocks of the reader's zone, with UTC in the title.
 
-use super::*;
+use askama::Template;
+
+use super::{part, print};
 use crate::admin::reader::PageReader;
-use crate::base::human;
+use crate::base::{Timestamp, human};
 
 #[derive(Clone, Debug, PartialEq, Eq, Template)]
 #[template(

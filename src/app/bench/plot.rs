@@ -4,7 +4,10 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use plotters::coord::Shift;
-use plotters::prelude::*;
+use plotters::prelude::{
+    ChartBuilder, Circle, Color, DrawingArea, IntoDrawingArea, IntoLogRange, LineSeries,
+    PathElement, RGBColor, SVGBackend, SeriesLabelPosition, TRANSPARENT, WHITE,
+};
 
 use crate::app::bench::figures::LatencyPercentiles;
 use crate::app::bench::records::{Records, SLICE};

@@ -15,7 +15,11 @@ use crate::app::config::SettingsReader;
 use crate::app::config::keys::SettingKey;
 use crate::app::config::listing;
 use crate::app::config::raw::RawConfig;
-use crate::app::config::values::*;
+use crate::app::config::values::{
+    backup_place, client_secret, endpoint, file, group, header, host, host_name, hours, issuer,
+    log_level, master_keys, mebibytes, network, number, password, path, public_url, resource_group,
+    seconds, socket_address, switch, time_scale, token, user, uuid, visible, word,
+};
 use crate::base::TimeScale;
 use crate::model::access::Secret;
 use crate::model::backup::BackupPlace;

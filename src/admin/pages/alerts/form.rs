@@ -1,6 +1,21 @@
 //! The forms of alert rules and alert channels.
 
-use super::*;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{PAGE, send_test};
+use crate::admin::action::Call;
+use crate::admin::error::PageResult;
+use crate::admin::form_error::{all_of, of_fields};
+use crate::admin::forms::document::Shape;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields, named};
+use crate::admin::site::Site;
+use crate::admin::widgets::Flash;
+use crate::model::alert::{
+    AlertChannel, AlertCondition, AlertRule, SmtpSecurity, StoredAlertChannel, StoredAlertRule,
+};
+use crate::model::name::{AlertChannelName, AlertRuleName};
 use crate::wire::resource::{parse_alert_channel, parse_alert_rule};
 
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -4,7 +4,16 @@ mod form;
 
 pub(crate) use form::{AlertChannelForm, AlertRuleForm};
 
-use crate::admin::pages::*;
+use crate::admin::action::{Call, Deletable, Names, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::site::{Site, named_in};
+use crate::admin::widgets::{Badge, Empty, Flash, Icon, Tone, filters};
+use crate::model::alert::{
+    AlertMessageState, StoredAlertChannel, StoredAlertMessage, StoredAlertRule,
+};
+use crate::model::name::{AlertChannelName, AlertRuleName};
 
 const PAGE: &str = "/admin/alerts";
 

@@ -4,10 +4,21 @@ mod operation;
 mod schema;
 
 use axum::Json;
-
-use crate::admin::pages::*;
+use axum::extract::Query;
+use axum::response::{IntoResponse, Response};
 use operation::{DocumentedOperation, SECOND_PATH, curl};
 use schema::{PropertyRows, ValueKind, elements, entries, said, shown};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::admin::action::{Call, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::lists::list::ListPage;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::site::existing;
+use crate::admin::widgets::{Empty, filters, print};
 
 const PATH: &str = "/admin/api";
 

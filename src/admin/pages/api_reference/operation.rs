@@ -1,6 +1,10 @@
 //! The operations of the API: the purpose of one method at one path, and a request for it.
 
-use super::*;
+use serde_json::Value;
+
+use super::{elements, entries, said, shown};
+use crate::admin::lists::link;
+use crate::admin::lists::recipe::quoted;
 
 /// The methods of a path, in the order in which people think of them.
 const METHODS: [&str; 6] = ["get", "put", "patch", "post", "delete", "options"];
@@ -114,6 +118,7 @@ pub(super) fn curl(server: &str, operation: &DocumentedOperation<'_>) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn check(path: &str, method: &str, described: &Value, expected: &str) {
         let item = json!({ method: described });

@@ -1,6 +1,10 @@
 //! JSON Schemas in words.
 
-use super::*;
+use askama::Template;
+use serde_json::Value;
+
+use super::DocumentedOperation;
+use crate::admin::widgets::part;
 
 /// Where schemas stand in the document.
 const SCHEMAS: &str = "#/components/schemas/";
@@ -133,6 +137,8 @@ pub(super) fn shown(json: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::pages::api_reference::operation;
+    use serde_json::json;
 
     #[test]
     fn kinds_are_told_in_words() {

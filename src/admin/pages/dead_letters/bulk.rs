@@ -1,13 +1,29 @@
 //! Actions on all dead letters that match a filter: resubmit them in a replay job, remove them from their queues, or
 //! download them. Each of them first shows how many there are.
 
+use std::sync::Arc;
+use std::time::Duration;
 use std::vec::IntoIter;
 
 use axum::Extension;
+use axum::extract::Query;
 
-use super::*;
-use crate::admin::lists::download::{ARRAY, on_one_line};
+use super::{LIST, ResubmitForm};
+use crate::admin::action::{Call, Names, Question, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::lists::download::{ARRAY, FILE_BATCH, LINES, Rows, on_one_line, streamed};
+use crate::admin::pages::answer;
 use crate::admin::pages::replays::filters;
+use crate::admin::pages::search::SearchForm;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::{Flash, filters, print};
+use crate::base::request_memory::RequestMemory;
+use crate::model::dead_letter_filter::DeadLetterFilter;
+use crate::model::replay::{ReplaySource, Replayed};
+use crate::store::StoreError;
+use crate::store::views::{DeadLetterQuery, DeliveryRow, NUMBERS_MAX};
 use crate::wire::resource::ReplayRequest;
 
 /// How long one request removes dead letters; whoever sent it may send it again.

@@ -1,11 +1,24 @@
 //! Sending one dead letter again with another event in the place of its own.
 
-use super::*;
-use crate::admin::pages::events;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::DeadLetterKey;
+use crate::admin::action::{Call, Subject};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::form_error::form_errors;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::forms::json_fault;
+use crate::admin::pages::{answer, events};
+use crate::admin::paths;
+use crate::admin::widgets::{Flash, filters, json_text};
 use crate::broker::{DeadLetterResubmission, EventEdit, ResubmitError, Resubmitted};
+use crate::model::delivery::DeliveryId;
+use crate::model::topic::DeliverySchema;
 use crate::store::views::EventDetail;
 use crate::wire::encode_message;
-use crate::wire::resource::{ReplayRequest, parse_replay};
+use crate::wire::resource::{ReplayContext, ReplayRequest, parse_replay};
 use crate::wire::service_bus::message::{is_message, of_event};
 
 /// How dead letters are sent again: with another event in the place of their own, or many of them by a job.

@@ -1,9 +1,33 @@
 //! The list of dead letters: what they are about together, and each of them.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use super::*;
+use axum::extract::Query;
+
+use super::bulk::all;
+use super::{DeadLetterKey, LIST, RESUBMIT_SELECTED};
+use crate::admin::action::Call;
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::lists::bulk::Selectable;
+use crate::admin::lists::link;
+use crate::admin::lists::list::{ListPage, ROWS, cursor};
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::pages::search::SearchForm;
 use crate::admin::pages::subscriptions::Subscription;
+use crate::admin::pages::traffic::{RangeChoice, TrafficCharts};
+use crate::admin::paths;
+use crate::admin::standing::DAY;
+use crate::admin::widgets::{Empty, Icon, Time, filters, print, response};
+use crate::base::Timestamp;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter_filter::DeadLetterFilter;
+use crate::model::delivery::{DeliveryId, Outcome};
+use crate::model::registry::Registry;
+use crate::store::StoreError;
+use crate::store::views::{DeadLetterGroup, DeliveryRow, GroupBy, PageOf, TrafficOf};
 
 /// Groups told above them; the rest is counted.
 const GROUPS_SHOWN: usize = 12;

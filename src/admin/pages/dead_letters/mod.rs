@@ -4,14 +4,28 @@ mod bulk;
 mod edit;
 mod list;
 
-pub(crate) use {bulk::*, edit::*, list::*};
+pub(crate) use bulk::{ask_to_purge, ask_to_replay, download, purge, replay};
+pub(crate) use edit::{ResubmitForm, edit, resubmit_edited};
+pub(crate) use list::list;
 
-use crate::admin::pages::delivery::{self};
-use crate::admin::pages::search::SearchForm;
-use crate::admin::pages::*;
+use crate::admin::action::{Call, Deletable, Names, Question, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::lists::bulk::{Bulk, Selectable};
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::delivery::{self, DeliveryCard};
+use crate::admin::pages::{answer, events};
+use crate::admin::paths;
+use crate::admin::site::Site;
+use crate::admin::widgets::body_view::BodyView;
+use crate::admin::widgets::kept_body::KeptBody;
+use crate::admin::widgets::{Flash, filters, print};
+use crate::base::Timestamp;
+use crate::model::delivery::DeliveryState;
+use crate::model::destination::{AttributeValue, DeliveryMode};
+use crate::model::event::StoredEvent;
 use crate::outbound::DeliveryRequest;
+use crate::store::views::{DeliveryDetail, DeliveryRow};
 use crate::wire::received::shown_headers;
-use crate::wire::resource::ReplayContext;
 
 const LIST: &str = "/admin/dead-letters";
 

@@ -1,7 +1,20 @@
 //! Which event subscriptions of the topic matched an event, and why the others did not.
 
-use super::*;
+use std::sync::Arc;
+
+use askama::Template;
+
+use super::send_page;
+use crate::admin::paths;
+use crate::admin::security::session::Visitor;
+use crate::admin::widgets::{Badge, Tone, part, print};
+use crate::base::Timestamp;
 use crate::broker::{TooManyTrials, explain_to_all};
+use crate::model::event::Event;
+use crate::model::explanation::Explanation;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::SkipReason;
+use crate::store::views::EventDetail;
 use crate::wire::explanation::{cause, unmet};
 
 #[derive(Template)]

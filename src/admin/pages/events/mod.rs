@@ -4,14 +4,40 @@ mod filter_results;
 mod send;
 mod show;
 
-pub(crate) use {filter_results::FilterResults, send::*, show::*};
+pub(crate) use filter_results::FilterResults;
+pub(crate) use send::{ask_to_send, send, send_page};
+pub(crate) use show::{data_of, download, find, show};
 
+use std::time::Duration;
 use std::vec::IntoIter;
 
-use crate::admin::pages::search::{SearchForm, UNMATCHED};
-use crate::admin::pages::*;
-use crate::wire::stored_event::StoredEventBody;
+use askama::Template;
 use axum::Extension;
+use axum::extract::Query;
+use futures_util::future::OptionFuture;
+
+use crate::admin::action::Call;
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::lists::download::{FILE_BATCH, LINES, Rows, line, streamed};
+use crate::admin::lists::filter::whole_topic;
+use crate::admin::lists::link;
+use crate::admin::lists::list::{ListPage, ROWS, cursor};
+use crate::admin::lists::recipe::{Recipe, command};
+use crate::admin::pages::queue_depths::QueueDepths;
+use crate::admin::pages::search::{SearchForm, UNMATCHED};
+use crate::admin::pages::{answer, delivery, rejected_events};
+use crate::admin::paths;
+use crate::admin::security::session::Visitor;
+use crate::admin::widgets::{Badge, Empty, Icon, Tone, filters, part, print};
+use crate::base::request_memory::RequestMemory;
+use crate::model::event::EventKey;
+use crate::model::event_filter::DeliveryStage;
+use crate::model::name::TopicName;
+use crate::store::StoreError;
+use crate::store::views::{EventQuery, EventRow, SearchProgress, Views};
+use crate::wire::stored_event::StoredEventBody;
 
 const PATH: &str = "/admin/events";
 

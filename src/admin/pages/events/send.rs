@@ -1,7 +1,13 @@
 //! Sending an event to an event subscription that has not got it.
 
-use super::*;
+use super::find;
+use crate::admin::action::{Call, Names, Question, Subject, name_of};
+use crate::admin::error::PageResult;
 use crate::admin::pages::dead_letters::{FROM_NOW, to_nobody_else};
+use crate::admin::paths;
+use crate::admin::site::Site;
+use crate::admin::widgets::{Flash, print};
+use crate::model::event::{EventKey, StoredEvent};
 
 pub(crate) fn send_page(key: EventKey, subscription: &str) -> String {
     format!("{}/send/{subscription}", paths::event_page(key))

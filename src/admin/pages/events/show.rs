@@ -1,7 +1,28 @@
 //! The page of one event: what it is, what it carries, and what became of it.
 
-use super::*;
+use std::sync::Arc;
+
+use axum::extract::{Path, Query};
+use futures_util::future::OptionFuture;
+
+use super::FilterResults;
+use crate::admin::action::{Call, Names, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::lists::download::body_file;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::topics::copy_page;
+use crate::admin::pages::{answer, delivery};
+use crate::admin::paths;
+use crate::admin::site::{Site, existing, numbered};
+use crate::admin::widgets::body_view::{BodyView, carried_by};
+use crate::admin::widgets::{Badge, Icon, Tone, filters, print};
+use crate::base::Timestamp;
+use crate::model::delivery::DeliveryState;
+use crate::model::event::{EventKey, StoredEvent};
+use crate::model::registry::TopicEntry;
+use crate::store::accounts::Role;
+use crate::store::views::EventDetail;
 
 pub(crate) async fn show(
     Path(key): Path<String>,

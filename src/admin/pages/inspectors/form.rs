@@ -1,6 +1,18 @@
 //! The form of an inspector.
 
-use super::*;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::LIST;
+use crate::admin::action::Call;
+use crate::admin::error::PageResult;
+use crate::admin::forms::document::Shape;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields, named};
+use crate::admin::paths;
+use crate::admin::widgets::Flash;
+use crate::model::inspector::{Inspector, InspectorDefinition};
+use crate::model::name::InspectorName;
 use crate::wire::resource::parse_inspector;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -64,6 +76,7 @@ impl InspectorForm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::forms::filled::FilledForm;
 
     #[test]
     fn the_form_of_a_definition_defines_it_again() {

@@ -5,8 +5,32 @@ mod form;
 
 pub(crate) use form::InspectorForm;
 
-use crate::admin::pages::*;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::Query;
+use serde_json::json;
+
+use crate::admin::action::{Call, Deletable, Names, Question, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::lists::bulk::Selectable;
+use crate::admin::lists::link;
+use crate::admin::lists::list::ListPage;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::{answer, subscriptions};
+use crate::admin::paths;
+use crate::admin::site::{Site, existing, named_in, numbered};
+use crate::admin::widgets::kept_body::KeptBody;
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{Badge, Empty, Flash, Time, Tone, filters, part, print};
+use crate::model::inspector::{InspectedRequest, Inspector};
+use crate::model::name::{InspectorName, SubscriptionName};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
+use crate::store::views::InspectedQuery;
 use crate::wire::received::SIGNATURE_GOOD;
+use crate::wire::resource;
+use crate::wire::resource::SubscriptionContext;
 
 const LIST: &str = "/admin/inspectors";
 

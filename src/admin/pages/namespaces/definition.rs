@@ -1,9 +1,22 @@
 //! The form that makes and changes namespaces.
 
-use super::*;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::LIST;
+use crate::admin::action::{Call, Subject};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::document::Shape;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields, named};
+use crate::admin::widgets::Flash;
+use crate::model::name::NamespaceName;
 use crate::model::namespace::NamespaceDefinition;
+use crate::model::registry::NamespaceEntry;
 use crate::wire::resource::bodies::NamespaceRequest;
-use crate::wire::resource::{namespace_to_text, parse_namespace, patch_namespace};
+use crate::wire::resource::{InvalidResource, namespace_to_text, parse_namespace, patch_namespace};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -73,6 +86,7 @@ impl NamespaceForm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::forms::filled::FilledForm;
 
     #[test]
     fn what_is_wrong_is_told_by_its_field() {

@@ -4,8 +4,26 @@ mod definition;
 
 pub(crate) use definition::NamespaceForm;
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::admin::action::{Call, Deletable, Names, Question, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::lists::list::ListPage;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys};
+use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::topics::{DELIVERIES, TopicTable, losing};
-use crate::admin::pages::*;
+use crate::admin::paths;
+use crate::admin::site::Site;
+use crate::admin::widgets::chart::Spark;
+use crate::admin::widgets::{Empty, filters, print};
+use crate::model::access::{KeyName, KeyOwner};
+use crate::model::registry::{NamespaceEntry, Registry};
+use crate::model::subscription::OnDelete;
+use crate::model::topic::TopicId;
+use crate::store::views::{QueueDepth, TopicDay};
 
 const LIST: &str = "/admin/namespaces";
 

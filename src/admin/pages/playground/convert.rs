@@ -1,8 +1,17 @@
 //! The request that a webhook would get for an event, written by the code that delivers.
 
-use super::*;
+use serde_json::json;
+
+use super::{Pasted, PastedEvent, PlaygroundOutcome};
+use crate::admin::action::Call;
+use crate::admin::forms::form::FormError;
+use crate::admin::lists::filter::given;
+use crate::admin::widgets::print::sentence;
+use crate::model::event::{EventKey, StoredEvent};
+use crate::model::subscription::EventSubscription;
+use crate::outbound::DeliveryRequest;
 use crate::wire::received::header_texts;
-use crate::wire::resource::parse_subscription;
+use crate::wire::resource::{SubscriptionContext, parse_subscription};
 
 /// The webhook that nothing is sent to.
 const WEBHOOK: &str = "https://receiver.example/";

@@ -1,7 +1,19 @@
 //! Would this event get through this filter? The answer is that of the API's `explain`.
 
-use super::*;
-use crate::broker::explain_to_one;
+use serde_json::{Value, json};
+
+use super::{Pasted, PastedEvent, PlaygroundOutcome, busy, check_size};
+use crate::admin::action::Call;
+use crate::admin::forms::form::FormError;
+use crate::admin::forms::json_fault;
+use crate::admin::lists::filter::Of;
+use crate::admin::lists::recipe::{Recipe, command, quoted};
+use crate::admin::pages::events::FilterResults;
+use crate::admin::widgets::json_text;
+use crate::admin::widgets::print::sentence;
+use crate::broker::{explain_to_one, try_out};
+use crate::model::filter::{Dialect, Filter};
+use crate::model::registry::TopicEntry;
 use crate::wire::explanation::{unmet, why_not};
 use crate::wire::resource::{parse_filter, render_filter};
 

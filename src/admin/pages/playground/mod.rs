@@ -5,12 +5,32 @@ mod convert;
 mod filter;
 mod signature;
 
-use crate::admin::pages::events::FilterResults;
-use crate::admin::pages::*;
-use crate::base::Entropy;
-use crate::broker::{TooManyTrials, try_out};
-use crate::outbound::DeliveryRequest;
+use std::sync::Arc;
+
+use axum::extract::Query;
+use axum::response::{IntoResponse, Redirect};
+use axum::routing::{MethodRouter, get};
+use serde::{Deserialize, Serialize};
 use signature::SignatureVerdict;
+
+use crate::admin::action::{Call, Names, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::forms::json_fault;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::pages::events::FilterResults;
+use crate::admin::site::Site;
+use crate::admin::widgets::{Badge, Icon, Tone, filters, json_text, print};
+use crate::base::{Entropy, Timestamp};
+use crate::broker::{TooManyTrials, try_out};
+use crate::model::event::Event;
+use crate::model::filter::{EventView, FilterResult};
+use crate::model::name::TopicName;
+use crate::model::registry::TopicEntry;
+use crate::model::topic::{DeliverySchema, InputSchema};
+use crate::wire;
 
 /// The topic that events are thought of which name none.
 const NOWHERE: &str = "playground";

@@ -1,8 +1,15 @@
 //! Checks a signature as a receiver does (Standard Webhooks 1.0.0). The secret is used and forgotten: it is
 //! neither logged nor drawn again.
 
-use super::*;
+use askama::Template;
+
+use super::{Pasted, PlaygroundOutcome, check_size};
+use crate::admin::forms::form::FormError;
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{Badge, Tone, filters, part, print};
+use crate::base::Timestamp;
 use crate::model::limits::PUBLISH_BYTES_MAX;
+use crate::model::signing::SigningSecret;
 use crate::wire::signature::{ID, NotSigned, SIGNATURE, TIMESTAMP, TOLERANCE, verify};
 
 /// Bytes of a pasted header; signatures with five secrets have less than 300.

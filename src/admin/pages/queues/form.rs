@@ -1,10 +1,29 @@
 //! The form that makes a queue or a subscription of a Service Bus topic, and changes one.
 
-use super::*;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{LIST, QUEUE, QueueName, SUBSCRIPTION};
+use crate::admin::action::{Call, Deletable, Subject};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::form_error::all_of;
+use crate::admin::forms::document::Shape;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields, named};
 use crate::admin::pages::service_bus::BusTopic;
-use crate::model::queue::ReceiveRules;
+use crate::admin::site::existing;
+use crate::admin::widgets::Flash;
+use crate::admin::widgets::print::sentence;
+use crate::broker::{ManageError, Put};
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::queue::{MessageSubscription, QueueDefinition, ReceiveRules};
+use crate::model::rule::{Parameters, Rule, RuleFilter, SqlFilter};
+use crate::wire::duration::DURATION_MAX;
 use crate::wire::resource::bodies::{QueueRequest, ServiceBusSubscriptionRequest};
 use crate::wire::resource::{parse_queue, parse_service_bus_subscription};
+use crate::wire::{duration, resource};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]

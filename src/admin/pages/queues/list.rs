@@ -1,6 +1,21 @@
 //! The list of queues.
 
-use super::*;
+use axum::extract::Query;
+
+use super::{LIST, QueueName, counted};
+use crate::admin::action::{Call, Subject};
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::lists::by_name::NameQuery;
+use crate::admin::lists::download::{NDJSON, file, line};
+use crate::admin::lists::link;
+use crate::admin::lists::list::{ListPage, ROWS};
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::widgets::chart::Spark;
+use crate::admin::widgets::{Empty, Icon, filters, print};
+use crate::model::lease::SubQueue;
+use crate::store::views::{MessageCounts, TopicDay};
 
 /// Messages that are not available, and are looked at in each queue of a page: about a millisecond's worth.
 pub(crate) const COUNTED_MAX: u64 = 1_000;

@@ -1,8 +1,23 @@
 //! Messages that lie in a queue, and the page of one of them.
 
-use super::*;
+use std::sync::Arc;
+
+use axum::extract::Query;
+use serde_json::Value;
+
+use super::QueueName;
+use crate::admin::action::{Call, Names, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::lists::download::body_file;
+use crate::admin::pages::answer;
 use crate::admin::pages::service_bus::BusRule;
+use crate::admin::paths;
+use crate::admin::site::{existing, numbered};
+use crate::admin::widgets::body_view::BodyView;
+use crate::admin::widgets::{Badge, Icon, Tone, filters, print};
+use crate::base::Timestamp;
 use crate::broker::{TooManyTrials, try_out};
+use crate::model::lease::QueueRef;
 use crate::model::rule::Steps;
 use crate::store::Peeked;
 use crate::wire::amqp::Value as AmqpValue;

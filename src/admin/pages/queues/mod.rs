@@ -7,11 +7,27 @@ mod message;
 mod send;
 mod show;
 
-pub(crate) use {form::*, list::*, message::*, send::*, show::*};
+pub(crate) use form::{QueueForm, WINDOW};
+pub(crate) use list::{COUNTED_MAX, export, list};
+pub(crate) use message::{QueuedMessage, download, show_message};
+pub(crate) use send::{MessageForm, compose};
+pub(crate) use show::{QueueAccess, entity_page, show};
 
-use crate::admin::pages::topics::{MESSAGES, losing};
-use crate::admin::pages::*;
-use crate::model::queue::{MessageSubscription, QueueDefinition, ServiceBusTier};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::admin::action::{Names, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::paths;
+use crate::admin::site::{Site, existing, named_in};
+use crate::admin::widgets::print;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::queue::{MessageSubscription, ServiceBusTier};
+use crate::model::registry::{SubscriptionKind, TopicEntry};
+use crate::model::subscription::EventSubscription;
+use crate::store::views::MessageCounts;
+use crate::wire::resource;
 
 const LIST: &str = "/admin/queues";
 

@@ -1,10 +1,30 @@
 //! The form that sends a message to a queue or a Service Bus topic.
 
-use super::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Query;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::QueueName;
+use crate::admin::action::{Call, Names, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::form_error::all_of;
 use crate::admin::forms::document::{duration_of, typed_line, typed_pairs};
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields, draw_sheet};
+use crate::admin::lists::filter::{Reading, given, moment};
+use crate::admin::pages::events;
 use crate::admin::pages::service_bus::BusTopic;
+use crate::admin::widgets::body_view::carried_by;
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{Flash, print};
 use crate::broker::NewMessage;
+use crate::model::event::Event;
 use crate::model::limits::{MESSAGE_ID_MAX, SESSION_ID_MAX};
+use crate::model::registry::TopicEntry;
 use crate::model::session::is_session_id;
 use crate::wire::amqp::Value as AmqpValue;
 use crate::wire::amqp::message::{Message as Encoded, MessageProperties};

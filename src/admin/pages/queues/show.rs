@@ -1,7 +1,31 @@
 //! The page of one queue, with its access keys.
 
-use super::*;
+use axum::extract::Query;
+use futures_util::future::OptionFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{QUEUE, QueueName, QueuedMessage, SUBSCRIPTION, counted};
+use crate::admin::action::{Call, Deletable, Question, Subject};
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::lists::filter::given;
+use crate::admin::lists::link;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys};
 use crate::admin::pages::service_bus::BusRule;
+use crate::admin::pages::topics::{MESSAGES, losing};
+use crate::admin::paths;
+use crate::admin::site::existing;
+use crate::admin::widgets::{Badge, Empty, Icon, Tone, filters};
+use crate::model::access::{AccessKeys, KeyName, KeyOwner};
+use crate::model::lease::{QueueRef, SubQueue};
+use crate::model::name::{TopicName, segment};
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::topic::EntityKind;
+use crate::store::views::{MessageCounts, QUEUE_COUNTED_MAX, SESSION_COUNTED_MAX, SessionRow};
+use crate::wire::duration::DURATION_MAX;
 use crate::wire::service_bus::sas::connection_string;
 
 /// Messages, and sessions, on a page.

@@ -3,7 +3,5 @@
 mod rules;
 mod topic;
 
-pub(crate) use {rules::*, topic::*};
-
-use crate::admin::pages::queues::QueueName;
-use crate::admin::pages::*;
+pub(crate) use rules::{BusRule, COMPARED, RuleForm, try_rule};
+pub(crate) use topic::{BusTopic, BusTopicForm, list, show};

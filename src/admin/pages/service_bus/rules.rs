@@ -1,9 +1,30 @@
 //! The rules of a subscription: their form, and which of the messages that were sent lately one would match.
 
-use super::*;
-use crate::admin::forms::form::number;
+use std::sync::Arc;
+
+use axum::extract::Query;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::admin::action::{Call, Deletable, Names, Question, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::forms::document::Shape;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::{Form, FormError, number};
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields, named};
+use crate::admin::lists::filter::given;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::pages::queues::QueueName;
 use crate::admin::pages::subscriptions::TrialText;
+use crate::admin::site::{Site, named_in};
+use crate::admin::widgets::print::sentence;
+use crate::admin::widgets::{Empty, Flash, filters, print};
+use crate::broker::Put;
 use crate::model::limits::{TRIAL_DEADLINE, TRIAL_EVENTS, TRIAL_EVENTS_MAX};
+use crate::model::name::RuleName;
+use crate::model::rule::{Parameters, Rule, RuleFilter, SqlFilter};
+use crate::wire::resource;
 use crate::wire::resource::bodies::RuleRequest;
 
 /// A rule of a subscription.

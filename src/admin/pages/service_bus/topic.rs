@@ -1,11 +1,40 @@
 //! The list of topics, the page of one, and the form that makes and changes it.
 
-use super::*;
-use crate::admin::pages::queues::{COUNTED_MAX, QueueAccess, WINDOW, counted};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::admin::action::{Call, Deletable, Names, Question, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::document::Shape;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields, named};
+use crate::admin::lists::filter::whole_topic;
+use crate::admin::lists::link;
+use crate::admin::lists::list::ListPage;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::pages::keys::{KEYS_STOP, Keyed};
+use crate::admin::pages::queue_depths::QueueDepths;
+use crate::admin::pages::queues::{COUNTED_MAX, QueueAccess, QueueName, WINDOW, counted};
 use crate::admin::pages::topics::{MESSAGES, also_deleted, losing};
+use crate::admin::paths;
+use crate::admin::site::{Site, named_in};
+use crate::admin::widgets::{Empty, Flash, Icon, filters};
+use crate::broker::Put;
+use crate::model::access::{KeyName, KeyOwner};
+use crate::model::lease::SubQueue;
+use crate::model::name::{TopicName, segment};
 use crate::model::queue::ServiceBusTopic;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
+use crate::model::topic::TopicKind;
+use crate::store::views::{MessageCounts, QueueDepth};
+use crate::wire::duration::DURATION_MAX;
 use crate::wire::resource::bodies::ServiceBusTopicRequest;
 use crate::wire::resource::parse_service_bus_topic;
+use crate::wire::{duration, resource};
 
 const LIST: &str = "/admin/service-bus-topics";
 

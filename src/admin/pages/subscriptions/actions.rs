@@ -1,8 +1,14 @@
 //! The actions on event subscriptions.
 
-use super::*;
+use super::Subscription;
+use crate::admin::action::{Call, Deletable, Question};
+use crate::admin::error::PageResult;
+use crate::admin::lists::bulk::Bulk;
 use crate::admin::pages::delivery::came_of;
 use crate::admin::pages::topics::{DELIVERIES, losing};
+use crate::admin::widgets::Flash;
+use crate::model::destination::DeliveryMode;
+use crate::model::subscription::{OnDelete, ValidationState};
 
 pub(crate) async fn validate(call: Call<Subscription>) -> PageResult<Flash> {
     let (topic, name) = call.of.names();

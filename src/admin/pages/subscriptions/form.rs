@@ -1,8 +1,31 @@
 //! The form that makes and changes event subscriptions.
 
-use super::*;
+use std::sync::Arc;
+
+use axum::extract::Query;
+
+use super::{
+    CLAUSES, DefinitionKind, HEADERS, Subscription, SubscriptionDraft, TrialText, clauses,
+    make_first, named, show_once, trial,
+};
+use crate::admin::action::{Call, Names, Subject, name_of};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::pages::answer;
 use crate::admin::pages::url_trial::denied_words;
+use crate::admin::paths;
+use crate::admin::site::Site;
+use crate::admin::widgets::{Flash, filters};
+use crate::model::destination::DeliveryMode;
+use crate::model::filter::{Operator, SeenKeys, Takes};
+use crate::model::name::{
+    InspectorName, NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS, SubscriptionName,
+};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{EventSubscription, ValidationState};
+use crate::model::topic::DeliverySchema;
 use crate::outbound::evaluate::EgressVerdict;
+use crate::store::views::ReadBack;
+use crate::wire::resource::SubscriptionContext;
 
 /// Newest events whose keys are suggested, and the bytes of them that are read: enough to see what a topic is
 /// about, and read in no time.

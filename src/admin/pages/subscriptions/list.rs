@@ -1,6 +1,22 @@
 //! The list of all event subscriptions, and of those among them that fit a filter.
 
-use super::*;
+use std::collections::BTreeSet;
+
+use axum::extract::Query;
+use axum::response::{IntoResponse, Redirect};
+use serde::{Deserialize, Serialize};
+
+use super::{PAUSE_SELECTED, RESUME_SELECTED, Subscription, SubscriptionTable, rank};
+use crate::admin::action::{Call, Names, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::lists::bulk::Selectable;
+use crate::admin::lists::list::{ListPage, ROWS, cursor};
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
+use crate::admin::security::session::Visitor;
+use crate::admin::standing::{StandingView, State as Stand};
+use crate::admin::widgets::{Empty, Tone, filters};
 
 pub(crate) const PATH: &str = "/admin/subscriptions";
 

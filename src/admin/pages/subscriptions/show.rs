@@ -1,10 +1,32 @@
 //! The page of one event subscription.
 
-use super::*;
+use axum::extract::Query;
+use serde::Deserialize;
+
+use super::{DefinitionKind, Subscription, SubscriptionDraft};
+use crate::admin::action::{Call, Subject};
+use crate::admin::error::PageResult;
+use crate::admin::lists::link;
+use crate::admin::lists::recipe::Recipe;
+use crate::admin::pages::answer;
 use crate::admin::pages::search::UNMATCHED;
 use crate::admin::pages::topics::Snippets;
+use crate::admin::pages::traffic::{RangeChoice, TrafficCharts, bound};
+use crate::admin::paths;
+use crate::admin::widgets::figure::Look;
 use crate::admin::widgets::ladder::RetryLadder;
 use crate::admin::widgets::strip::{Strip, succeeded};
+use crate::admin::widgets::{Badge, Icon, Tone, filters, json_text, print, response};
+use crate::model::audit::SecretKind;
+use crate::model::delivery::Outcome;
+use crate::model::destination::AttributeValue;
+use crate::model::name::InspectorName;
+use crate::model::retry::DeliveryProfile;
+use crate::model::subscription::{Disabled, SubscriptionStatus, ValidationState};
+use crate::model::topic::{DeliverySchema, EntityKind};
+use crate::store::views::{
+    ExportHistory, PullQueue, QueueDepth, RecentAttempt, TrafficOf, TrafficQuery, TrafficSlot,
+};
 
 /// Attempts that the strip draws, and that are listed below it.
 const STRIP: usize = 60;

@@ -1,7 +1,23 @@
 //! The signing secrets of an event subscription: a new one, with time for the older ones, or none any more.
 
-use super::*;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{SIGN, SIGNING_SECRET, Subscription};
+use crate::admin::action::{Call, Question, Subject};
+use crate::admin::error::PageResult;
+use crate::admin::form_error::form_errors;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields};
+use crate::admin::pages::answer;
+use crate::admin::security::session::Visitor;
+use crate::admin::site::Site;
+use crate::admin::widgets::Flash;
+use crate::admin::widgets::print::sentence;
+use crate::broker::ManageError;
 use crate::model::limits::SIGNING_GRACE;
+use crate::model::signing::SigningSecret;
+use crate::wire::duration;
 use crate::wire::resource::parse_rotation;
 
 /// Puts a secret into the form of a new subscription where it asks for one.

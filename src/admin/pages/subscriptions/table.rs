@@ -1,9 +1,25 @@
 //! A list of event subscriptions.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
-use super::*;
+use askama::Template;
+
+use super::{Subscription, list};
+use crate::admin::action::{Call, Subject};
+use crate::admin::lists::bulk::Selectable;
+use crate::admin::lists::link;
+use crate::admin::lists::list::ROWS;
+use crate::admin::standing::StandingView;
+use crate::admin::widgets::figure::Look;
 use crate::admin::widgets::strip::Strip;
+use crate::admin::widgets::{Empty, Time, Tone, filters, part, print};
+use crate::base::Timestamp;
+use crate::model::name::InspectorName;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::SubscriptionId;
+use crate::store::StoreError;
+use crate::store::views::{QueueDepth, SubscriptionDay};
 
 const STRIP: usize = 30;
 

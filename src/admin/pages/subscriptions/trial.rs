@@ -1,11 +1,32 @@
 //! Trying a filter on stored events: in the form before it is saved, and as it is in force.
 
-use super::*;
-use crate::admin::forms::form::number;
+use std::collections::BTreeSet;
+
+use askama::Template;
+use axum::extract::Query;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Editing, Subscription, SubscriptionDraft};
+use crate::admin::action::{Call, Subject};
+use crate::admin::error::PageResult;
+use crate::admin::form_error::form_errors;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::{FormError, number};
+use crate::admin::lists::filter::given;
+use crate::admin::lists::recipe::{Recipe, quoted};
+use crate::admin::pages::answer;
+use crate::admin::paths;
+use crate::admin::site::Site;
+use crate::admin::widgets::{Empty, filters, part, print};
+use crate::model::filter_trial::{SampleCount, SampleEvent, TrialFindings};
 use crate::model::limits::TRIAL_DEADLINE;
+use crate::model::name::TopicName;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
 use crate::wire::explanation::unmet;
 use crate::wire::filter_trial;
-use crate::wire::resource::render_filter;
+use crate::wire::resource::{InvalidResource, render_filter};
 
 #[derive(Template)]
 #[template(path = "widgets/trial.html")]

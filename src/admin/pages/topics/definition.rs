@@ -1,6 +1,20 @@
 //! The form that makes a topic, in a namespace too, and says how long one of these keeps events.
 
-use super::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::admin::action::{Call, Subject};
+use crate::admin::error::{PageError, PageResult};
+use crate::admin::forms::document::Shape;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields, named};
+use crate::admin::widgets::{Flash, print};
+use crate::model::name::{InvalidName, TopicName};
+use crate::model::registry::{NamespaceEntry, TopicEntry};
+use crate::model::topic::TopicKind;
 use crate::wire::resource::bodies::{NamespaceTopic, TopicRequest};
 use crate::wire::resource::{parse_namespace_topic, parse_topic};
 
@@ -125,6 +139,7 @@ impl TopicForm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::topic::InputSchema;
 
     #[test]
     fn the_form_becomes_a_topic_or_tells_what_is_wrong_by_the_field() {

@@ -6,14 +6,42 @@ mod snippets;
 mod table;
 mod token;
 
-pub(crate) use {
-    definition::TopicForm, publish::*, snippets::*, table::TopicTable, token::NewSasTokenForm,
-};
+pub(crate) use definition::TopicForm;
+pub(crate) use publish::{Events, compose, copy_page};
+pub(crate) use snippets::{Snippets, example};
+pub(crate) use table::TopicTable;
+pub(crate) use token::NewSasTokenForm;
 
+use std::fmt::Display;
+use std::sync::Arc;
+
+use axum::extract::Query;
+
+use crate::admin::action::{Call, Deletable, Names, Question, Subject, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::lists::bulk::Selectable;
+use crate::admin::lists::filter::whole_topic;
+use crate::admin::lists::link;
+use crate::admin::lists::list::ListPage;
+use crate::admin::lists::recipe::Recipe;
 use crate::admin::pages::events::{EventTable, events_of};
+use crate::admin::pages::keys::{Keyed, Keys};
+use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::subscriptions::{Subscription, SubscriptionTable};
-use crate::admin::pages::tokens::OTHER;
-use crate::admin::pages::*;
+use crate::admin::pages::traffic::{RangeChoice, TrafficCharts};
+use crate::admin::pages::{answer, rejected_events};
+use crate::admin::paths;
+use crate::admin::site::Site;
+use crate::admin::widgets::{Badge, Icon, Tone, filters, print};
+use crate::model::access::{KeyName, KeyOwner};
+use crate::model::destination::DeliveryMode;
+use crate::model::event_filter::EventFilter;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::OnDelete;
+use crate::model::topic::EntityKind;
+use crate::store::views::{
+    EventQuery, QueueDepth, RecentTypes, TopicDay, TrafficOf, TrafficQuery, TrafficSlot,
+};
 
 /// Events shown on the page of their topic.
 const EVENTS_SHOWN: usize = 10;

@@ -1,9 +1,30 @@
 //! Publishing by hand: a form with an example in the topic's own schema, or with a copy of a stored event, and
 //! the command that does the same.
 
-use http::HeaderValue;
+use std::sync::Arc;
 
-use super::*;
+use axum::extract::Query;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
+use serde::{Deserialize, Serialize};
+
+use super::example;
+use super::snippets::{curl, key_header};
+use crate::admin::action::{Call, Names, name_of};
+use crate::admin::error::PageResult;
+use crate::admin::forms::filled::FilledForm;
+use crate::admin::forms::form::FormError;
+use crate::admin::forms::json_fault;
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields, draw_sheet};
+use crate::admin::pages::events;
+use crate::admin::pages::events::events_of;
+use crate::admin::paths;
+use crate::admin::site::existing;
+use crate::admin::widgets::{Flash, json_text, print};
+use crate::model::event::{Event, EventKey};
+use crate::model::registry::TopicEntry;
+use crate::model::topic::DeliverySchema;
+use crate::wire;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

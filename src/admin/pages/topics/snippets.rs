@@ -4,7 +4,20 @@
 //! They hold the address and, while the keys are shown, the first key; otherwise they take it from the environment.
 //! The tests of the clients run them as they stand on the page.
 
-use super::*;
+use std::sync::Arc;
+
+use askama::Template;
+use serde_json::{Value, json};
+
+use crate::admin::action::Call;
+use crate::admin::lists::recipe::quoted;
+use crate::admin::pages::subscriptions::Subscription;
+use crate::admin::site::Site;
+use crate::admin::widgets::part;
+use crate::model::name::SubscriptionName;
+use crate::model::registry::TopicEntry;
+use crate::model::topic::InputSchema;
+use crate::wire;
 
 /// The version of the API that the newest clients for namespaces send.
 const API_VERSION: &str = "2024-06-01";
@@ -98,9 +111,20 @@ pub(super) fn curl(site: &Site, topic: &TopicEntry, header: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::standing::DAY;
     use crate::base::Entropy;
+    use crate::base::Timestamp;
     use crate::model::access::AccessKeys;
+    use crate::model::name::NamespaceName;
+    use crate::model::name::TopicName;
     use crate::model::namespace::{Namespace, NamespaceId};
+    use crate::model::registry::Registry;
+    use crate::model::topic::CustomTopic;
+    use crate::model::topic::ServiceBusNamespace;
+    use crate::model::topic::Topic;
+    use crate::model::topic::TopicId;
+    use crate::model::topic::TopicKind;
+    use crate::wire::resource;
 
     /// The texts by their order, as they are read from the page.
     fn texts(snippets: &Snippets) -> Vec<String> {

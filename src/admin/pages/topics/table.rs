@@ -1,6 +1,20 @@
 //! A list of topics.
 
-use super::*;
+use std::sync::Arc;
+
+use askama::Template;
+
+use crate::admin::action::Call;
+use crate::admin::lists::filter::whole_topic;
+use crate::admin::lists::link;
+use crate::admin::pages::queue_depths::QueueDepths;
+use crate::admin::paths;
+use crate::admin::widgets::chart::Spark;
+use crate::admin::widgets::{Empty, filters, part};
+use crate::model::registry::TopicEntry;
+use crate::model::topic::EntityKind;
+use crate::store::StoreError;
+use crate::store::views::{QueueDepth, TopicDay};
 
 /// The rows, those that nobody has made last.
 #[derive(Template)]

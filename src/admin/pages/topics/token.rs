@@ -1,6 +1,24 @@
 //! SAS tokens, made with a key of a topic. Whoever creates one gets as much as whoever sees the key.
 
-use super::*;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::snippets::curl;
+use crate::admin::action::{Call, Subject};
+use crate::admin::error::PageResult;
+use crate::admin::forms::form::FormError;
+use crate::admin::forms::sheet::{Head, Sheet, SheetFields};
+use crate::admin::lists::filter::moment;
+use crate::admin::lists::recipe::quoted;
+use crate::admin::pages::tokens::OTHER;
+use crate::admin::pages::{answer, keys};
+use crate::admin::standing::DAY;
+use crate::admin::widgets::filters;
+use crate::base::Timestamp;
+use crate::model::access::KeyName;
+use crate::model::registry::TopicEntry;
+use crate::wire;
 
 /// How long a token is valid unless something else is chosen: a day of work with it, and little to find later.
 const LIFE: &str = "P1D";

@@ -3,7 +3,14 @@
 //! There is one of the two in a form at a time, and what is there is what counts: with a field for JSON there
 //! are no rows. Rows can always be turned into JSON; JSON into rows if it is a filter that they can say.
 
-use super::*;
+use serde_json::{Value, json};
+
+use super::CLAUSES;
+use crate::admin::forms::document::words;
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::forms::json_fault;
+use crate::admin::widgets::print::sentence;
+use crate::model::filter::{Dialect, Operator, Takes};
 use crate::wire::resource::{parse_filter, render_filter};
 
 /// The field that has them as JSON.

@@ -5,7 +5,11 @@ pub(crate) mod clauses;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
 
-use super::*;
+use super::{
+    BlobStorage, DeadLetterDestination, DeliveryMode, Display, Duration, EventSubscription, Form,
+    FormError, InvalidResource, PageReader, Shape, StatusCode, SubscriptionContext,
+    SubscriptionDefinition, TopicEntry, Value, all_of, json, print, resource, said,
+};
 use crate::admin::forms::document::{FieldGroups, is_kept, words};
 use crate::admin::forms::faults::{Faults, FormProblem};
 use crate::model::limits::{DELIVERY_ATTRIBUTES_MAX, FILTERS_MAX};
