@@ -72,10 +72,10 @@ pub struct EventParameters {
 #[schemars(rename = "DeadLetterFilter", transform = nothing_required)]
 #[schemars(extend("x-rule" = "replayFilter", "additionalProperties" = false))]
 pub struct DeadLetterParameters {
-    /// Those of this topic; one of a namespace is `namespace/topic`.
+    /// Dead letters of this topic; one of a namespace is `namespace/topic`.
     #[arg(long)]
     pub topic: Option<String>,
-    /// Those of this event subscription, together with its topic.
+    /// Dead letters of this event subscription, together with its topic.
     #[arg(long, requires = "topic")]
     pub subscription: Option<String>,
     /// Dead-lettered for this reason, Azure's or the receiver's own.
@@ -124,10 +124,10 @@ pub(super) fn nothing_required(schema: &mut Schema) {
 /// Filters of rejected publish requests.
 #[derive(Args, Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct RejectionParameters {
-    /// Those to this topic; one of a namespace is `namespace/topic`.
+    /// Rejections by this topic; one of a namespace is `namespace/topic`.
     #[arg(long)]
     pub topic: Option<String>,
-    /// Those with this in their reason, such as "not valid JSON", or with this code, such as BadRequest.
+    /// Rejections with this in their reason, such as "not valid JSON", or with this code, such as BadRequest.
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 }
@@ -136,16 +136,16 @@ pub struct RejectionParameters {
 #[derive(Args, Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditParameters {
-    /// What this user or token did, or actors of this kind: User, ApiToken, ManagementToken, CommandLine, Provisioning, Appliance.
+    /// Acts of this user or token, or of actors of this kind: User, ApiToken, ManagementToken, CommandLine, Provisioning, Appliance.
     #[arg(long)]
     pub actor: Option<String>,
     /// This action, such as Create.
     #[arg(long)]
     pub action: Option<String>,
-    /// What was done to targets of this kind, such as Topic.
+    /// Acts on targets of this kind, such as Topic.
     #[arg(long, value_name = "KIND")]
     pub target_kind: Option<String>,
-    /// What was done to this target and its parts: orders finds orders/billing, too.
+    /// Acts on this target and its parts: orders finds orders/billing, too.
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
     /// From this moment on, as in 2026-11-21T06:40:00Z.

@@ -19,7 +19,7 @@ pub(super) enum AccessRulesCommand {
     Create {
         /// QUEUE/NAME, or NAME for all queues and topics
         rule: String,
-        /// What its keys allow; manage includes the others
+        /// Rights of its keys; manage includes the others
         #[arg(long, value_delimiter = ',', required = true)]
         rights: Vec<RightArg>,
     },

@@ -45,16 +45,16 @@ enum ConfigCommand {
 
 #[derive(Args, Debug)]
 pub(super) struct Set {
-    /// As in the configuration file, such as retention.hours
+    /// Name of the setting in the configuration file, such as retention.hours
     name: String,
-    /// As in an environment variable: lists have commas between their values
+    /// Value as an environment variable has it: lists have commas between their values
     #[arg(allow_hyphen_values = true)]
     value: String,
 }
 
 #[derive(Args, Debug)]
 pub(super) struct Unset {
-    /// As in the configuration file, such as retention.hours
+    /// Name of the setting in the configuration file, such as retention.hours
     name: String,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct DefinitionArgs {
     /// URL of the webhook; of a queue or a Service Bus topic its name or resource id
     #[arg(long, value_name = "URL", help_heading = "Destination")]
     endpoint: Option<String>,
-    /// What the endpoint is [default: as it was; a webhook at first]
+    /// Type of the endpoint [default: as it was; a webhook at first]
     #[arg(
         long,
         value_enum,
@@ -112,7 +112,7 @@ pub(super) struct DefinitionArgs {
     /// Header with a secret value, which is never shown again; may be repeated
     #[arg(long = "secret-header", value_name = "NAME=VALUE", value_parser = name_and_value, help_heading = "Headers")]
     secret_headers: Vec<(String, String)>,
-    /// The same with the value in a file, may be repeated
+    /// Header whose secret value is in a file; may be repeated
     #[arg(long = "secret-header-file", value_name = "NAME=FILE", value_parser = secret_header, help_heading = "Headers")]
     secret_header_files: Vec<(String, Secret)>,
     /// Header with a value from the event, such as X-Order=data.orderId, may be repeated

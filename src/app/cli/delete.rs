@@ -11,7 +11,7 @@ use crate::app::cli::request::{RemoteServer, UnsentRequest};
 /// How something is deleted.
 #[derive(Args, Clone, Copy, Debug, Serialize)]
 pub(super) struct DeleteArgs {
-    /// What becomes of events that are still to be delivered
+    /// Handling of events that are still to be delivered
     #[arg(long, value_enum, default_value = "discard")]
     pending: PendingEvents,
     #[command(flatten)]

@@ -53,7 +53,7 @@ pub(super) struct Peek {
     /// Messages to show, up to 100
     #[arg(long, value_name = "N", default_value = "20")]
     limit: usize,
-    /// Those of this session alone
+    /// Messages of this session alone
     #[arg(long)]
     session: Option<String>,
 }

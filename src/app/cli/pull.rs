@@ -46,7 +46,7 @@ pub(super) struct PullArgs {
     /// End when nothing has come for so many seconds, 10 to 50 [default: at an interrupt]
     #[arg(long, value_name = "SECONDS", requires = "subscription", value_parser = clap::value_parser!(u64).range(10..=50))]
     wait: Option<u64>,
-    /// What to do with events once they are printed
+    /// Answer to events once they are printed
     #[arg(long, value_enum, default_value_t = Then::Acknowledge, requires = "subscription")]
     then: Then,
     /// Seconds for which released events are held back: 0, 10, 60, 600 or 3600

@@ -45,7 +45,7 @@ pub(super) struct SendingOptions {
     /// How long ids are remembered, PT20S to P7D [default: PT10M]
     #[arg(long, value_name = "DURATION", requires = "detect_duplicates")]
     duplicate_window: Option<String>,
-    /// What all messages may have together, dead letters included [default: 1024]
+    /// Size that all messages may have together, dead letters included [default: 1024]
     #[arg(long, value_name = "MEGABYTES")]
     max_size: Option<u32>,
 }

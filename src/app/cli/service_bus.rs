@@ -134,7 +134,7 @@ pub(super) struct CreateRule {
     /// Messages with this application property, may be repeated
     #[arg(long = "equal", value_name = "NAME=VALUE", value_parser = name_and_value)]
     equal: Vec<(String, String)>,
-    /// What changes in the copy, such as "SET size = 'large'; REMOVE note"
+    /// Changes to the copy, such as "SET size = 'large'; REMOVE note"
     #[arg(long, value_name = "STATEMENTS")]
     action: Option<String>,
 }

@@ -63,7 +63,7 @@ impl NamedTopic {
 pub(super) struct CreateTopic {
     #[command(flatten)]
     named: NamedTopic,
-    /// What publishers send [default: eventgrid; in a namespace, cloudevents and nothing else]
+    /// Schema of what publishers send [default: eventgrid; in a namespace, cloudevents and nothing else]
     #[arg(long, value_enum)]
     schema: Option<SchemaArgument>,
     /// Region to show to clients that expect one [default: local]

@@ -140,7 +140,7 @@ pub(super) struct WriterConnection {
     write_times: Arc<WriteTimes>,
     /// Is true while another program holds the lock on the file.
     locked_out: Arc<AtomicBool>,
-    /// What its commits survive at the moment.
+    /// How durable its commits are at the moment.
     durability: Cell<Durability>,
 }
 

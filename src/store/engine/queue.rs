@@ -59,7 +59,7 @@ impl Whose {
     }
 }
 
-/// What a commit survives once its callers get their results.
+/// How durable a commit is once its callers get their results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
     /// A kill of the process. It is written to the log without a flush; the next flush includes it.

@@ -54,7 +54,7 @@ pub(super) struct PublishArgs {
     /// standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["event_type", "subject", "data", "id", "count"])]
     file: Option<PathBuf>,
-    /// What the topic takes [default: what the server says; with --key, eventgrid, or cloudevents in a
+    /// Schema that the topic takes [default: the one that the server names; with --key, eventgrid, or cloudevents in a
     /// namespace]
     #[arg(long, value_enum)]
     schema: Option<SchemaArgument>,
