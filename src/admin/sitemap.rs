@@ -108,8 +108,8 @@ impl SiteMap {
     /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`. `new-topic` belongs to topics,
     /// and `alert-rules` to alerts.
     fn listed_at(&self, path: &str) -> Option<&'static str> {
-        let path = path.strip_prefix("/admin")?;
-        let parts: Vec<&str> = path.trim_matches('/').split('/').step_by(2).collect();
+        let inner_path = path.strip_prefix("/admin")?;
+        let parts: Vec<&str> = inner_path.trim_matches('/').split('/').step_by(2).collect();
         let depth = match parts.first() {
             // Its subscriptions are none of events, so they are on no other list.
             Some(&"service-bus-topics") => 1,

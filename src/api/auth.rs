@@ -354,11 +354,11 @@ impl ManagementToken {
             TokenSource::File { path, last_read } => {
                 // A file that is gone or empty changes nothing: the last token holds.
                 let text = std::fs::read_to_string(path).unwrap_or_default();
-                let mut last_read = last_read.write().unwrap();
+                let mut guarded = last_read.write().unwrap();
                 if !text.trim().is_empty() {
-                    *last_read = (Secret::new(text.trim()), Stopwatch::begin());
+                    *guarded = (Secret::new(text.trim()), Stopwatch::begin());
                 }
-                last_read.0.clone()
+                guarded.0.clone()
             }
         }
     }

@@ -257,11 +257,11 @@ impl Authority {
         };
         let looked = state.guesses.examine(presented, client, now, || right);
         looked.map_err(AccessDenied::TooManyGuesses)?;
-        let verified = verified?;
-        if let Some(key) = verified.key_ref {
+        let accepted = verified?;
+        if let Some(key) = accepted.key_ref {
             state.broker.note_key_use(key);
         }
-        Ok(verified.authority)
+        Ok(accepted.authority)
     }
 
     /// Checks that it allows what is demanded. Nothing else decides that.

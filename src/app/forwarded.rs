@@ -23,8 +23,8 @@ pub(super) struct Ambiguous;
 impl TrustedProxies {
     /// Returns whether `address` is that of a trusted proxy.
     pub(super) fn contain(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.0.iter().any(|network| network.contains(&address))
+        let canonical = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&canonical))
     }
 
     /// The client of a request that came from `peer`: the nearest address that no trusted proxy has.
@@ -75,9 +75,9 @@ fn forwarded_for(element: &str) -> Option<&str> {
 
 /// An address, with or without a port.
 fn hop(text: &str) -> Option<IpAddr> {
-    let text = text.trim();
-    let with_port = || Some(text.parse::<SocketAddr>().ok()?.ip());
-    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let trimmed = text.trim();
+    let with_port = || Some(trimmed.parse::<SocketAddr>().ok()?.ip());
+    let bare = trimmed.trim_start_matches('[').trim_end_matches(']');
     let address = bare.parse().ok().or_else(with_port)?;
     Some(IpAddr::to_canonical(&address))
 }

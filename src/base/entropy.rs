@@ -35,9 +35,9 @@ impl Entropy {
                 .fill(bytes)
                 .expect("the operating system gives random bytes"),
             Self::Seeded(state) => {
-                let mut state = state.lock().unwrap();
+                let mut guard = state.lock().unwrap();
                 for chunk in bytes.chunks_mut(8) {
-                    chunk.copy_from_slice(&split_mix(&mut state).to_le_bytes()[..chunk.len()]);
+                    chunk.copy_from_slice(&split_mix(&mut guard).to_le_bytes()[..chunk.len()]);
                 }
             }
         }

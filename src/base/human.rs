@@ -40,11 +40,11 @@ pub fn parse_span(text: &str) -> Option<Duration> {
     let (mut seconds, mut rest) = (0_u64, text.trim());
     loop {
         let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
-        let behind = behind.trim_start();
-        let end = behind.find(|c: char| !c.is_alphabetic());
-        let (unit, behind) = behind.split_at(end.unwrap_or(behind.len()));
-        let unit = unit.to_lowercase();
-        let (_, worth) = UNITS.iter().find(|(names, _)| names.contains(&&*unit))?;
+        let unit_text = behind.trim_start();
+        let end = unit_text.find(|c: char| !c.is_alphabetic());
+        let (unit, behind) = unit_text.split_at(end.unwrap_or(unit_text.len()));
+        let folded = unit.to_lowercase();
+        let (_, worth) = UNITS.iter().find(|(names, _)| names.contains(&&*folded))?;
         seconds = seconds.checked_add(number.parse::<u64>().ok()?.checked_mul(*worth)?)?;
         rest = behind.trim_start();
         if rest.is_empty() {

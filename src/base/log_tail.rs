@@ -17,8 +17,8 @@ pub struct LogTail(Arc<Mutex<VecDeque<String>>>);
 impl LogTail {
     /// Adds one line, in place of the oldest where there are as many as are kept.
     pub fn push(&self, line: &str) {
-        let line = line.trim_end_matches(['\r', '\n']);
-        let kept = &line[..line.floor_char_boundary(LINE_BYTES_MAX)];
+        let bare_line = line.trim_end_matches(['\r', '\n']);
+        let kept = &bare_line[..bare_line.floor_char_boundary(LINE_BYTES_MAX)];
         let mut lines = self.0.lock().unwrap();
         if lines.len() == LOG_LINES_KEPT {
             lines.pop_front();

@@ -52,9 +52,9 @@ impl Zone {
 
     /// Parses a moment: local time as browsers write it (`2026-11-21T06:40`), or RFC 3339; `None` for anything else.
     pub fn moment(&self, text: &str) -> Option<Timestamp> {
-        let text = text.trim();
-        text.parse().ok().or_else(|| {
-            let local: DateTime = text.parse().ok()?;
+        let trimmed = text.trim();
+        trimmed.parse().ok().or_else(|| {
+            let local: DateTime = trimmed.parse().ok()?;
             let at = local.to_zoned(self.0.clone()).ok()?;
             Some(Timestamp::from_ms(at.timestamp().as_millisecond()))
         })

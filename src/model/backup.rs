@@ -64,7 +64,7 @@ impl BackupPlace {
             return Ok(Self::Directory(PathBuf::from(text)));
         };
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        let prefix = prefix.trim_end_matches('/');
+        let bare_prefix = prefix.trim_end_matches('/');
         let is_sign = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
         if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(is_sign) {
             return Err(
@@ -73,9 +73,9 @@ impl BackupPlace {
             );
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._/=".contains(c);
-        let mut names = prefix.split('/');
-        if !prefix.chars().all(is_plain)
-            || (!prefix.is_empty() && names.any(|name| matches!(name, "" | "." | "..")))
+        let mut names = bare_prefix.split('/');
+        if !bare_prefix.chars().all(is_plain)
+            || (!bare_prefix.is_empty() && names.any(|name| matches!(name, "" | "." | "..")))
         {
             return Err(
                 "its prefix must be names of letters, digits and -._= with one slash between them",
@@ -83,7 +83,7 @@ impl BackupPlace {
         }
         Ok(Self::Bucket(BucketPath {
             bucket: bucket.to_owned(),
-            prefix: prefix.to_owned(),
+            prefix: bare_prefix.to_owned(),
         }))
     }
 }

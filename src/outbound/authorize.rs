@@ -205,8 +205,8 @@ impl Outbound {
 
 /// How long a token is used.
 fn lasts(life: Option<Duration>) -> Duration {
-    let life = life.unwrap_or(TOKEN_LIFE);
-    life.saturating_sub(TOKEN_MARGIN.min(life / 10))
+    let lifetime = life.unwrap_or(TOKEN_LIFE);
+    lifetime.saturating_sub(TOKEN_MARGIN.min(lifetime / 10))
 }
 
 fn with(request: &TransportRequest, token: &RequestToken) -> TransportRequest {

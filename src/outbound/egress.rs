@@ -97,12 +97,15 @@ impl EgressPolicy {
 
     /// Checks an address, and the IPv4 address that it may embed.
     pub fn check_address(&self, address: IpAddr) -> Result<Permit, EgressDenied> {
-        let address = address.to_canonical();
-        if let Some(net) = self.deny.iter().find(|net| net.contains(&address)) {
-            return Err(EgressDenied::ByOperator { address, net: *net });
+        let canonical = address.to_canonical();
+        if let Some(net) = self.deny.iter().find(|net| net.contains(&canonical)) {
+            return Err(EgressDenied::ByOperator {
+                address: canonical,
+                net: *net,
+            });
         }
-        let permit = self.check_block(address)?;
-        if let IpAddr::V6(outer) = address
+        let permit = self.check_block(canonical)?;
+        if let IpAddr::V6(outer) = canonical
             && let Some(inner) = carried_by(outer)
         {
             self.check_address(inner.into())?;

@@ -265,15 +265,15 @@ impl Views {
         before: Option<AlertMessageId>,
         limit: usize,
     ) -> Result<PageOf<StoredAlertMessage, AlertMessageId>, StoreError> {
-        let limit = limit.clamp(1, PAGE_ROWS_MAX);
+        let bounded_limit = limit.clamp(1, PAGE_ROWS_MAX);
         let below = before.map_or(i64::MAX, |id| id.0);
         self.db
             .read(move |tx| {
                 let select = format!(
                     "{MESSAGE} WHERE alert_message.id < ?1 ORDER BY alert_message.id DESC LIMIT ?2"
                 );
-                let rows = tx.all(&select, params![below, limit + 1], stored_message)?;
-                Ok(PageOf::of(rows, limit, |row| row.id))
+                let rows = tx.all(&select, params![below, bounded_limit + 1], stored_message)?;
+                Ok(PageOf::of(rows, bounded_limit, |row| row.id))
             })
             .await
     }

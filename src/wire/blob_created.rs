@@ -26,11 +26,11 @@ pub struct BlobCreated {
 impl BlobCreated {
     /// The event. `id` stands for the request that wrote the blob as well.
     pub fn to_event(&self, id: Uuid, now: Timestamp) -> Event {
-        let id = id.to_string();
+        let request_id = id.to_string();
         let data = json!({
             "api": "PutBlob",
-            "clientRequestId": id,
-            "requestId": id,
+            "clientRequestId": request_id,
+            "requestId": request_id,
             "eTag": self.e_tag,
             "contentType": self.content_type,
             "contentLength": self.content_length,
@@ -38,10 +38,10 @@ impl BlobCreated {
             "url": self.url,
             // Compared as text: of two events of one blob the later one has the greater.
             "sequencer": format!("{:032x}", now.as_ms()),
-            "storageDiagnostics": { "batchId": id },
+            "storageDiagnostics": { "batchId": request_id },
         });
         Event {
-            id,
+            id: request_id,
             source: None,
             event_type: BLOB_CREATED.to_owned(),
             subject: Some(format!(

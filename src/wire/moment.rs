@@ -52,16 +52,16 @@ fn american(text: &str) -> Option<PrimitiveDateTime> {
 
 /// Splits the zone off the end. `None` when there is something that looks like one but is not.
 fn split(text: &str) -> Option<(&str, Option<UtcOffset>)> {
-    let text = text.trim();
-    if let Some(local) = text.strip_suffix(['Z', 'z']) {
+    let trimmed = text.trim();
+    if let Some(local) = trimmed.strip_suffix(['Z', 'z']) {
         return Some((local, Some(UtcOffset::UTC)));
     }
     // The date has no `+`, and any `-` of its own stands before the first colon.
-    let time = text.find(':')?;
-    let Some(sign) = text[time..].find(['+', '-']) else {
-        return Some((text, None));
+    let time = trimmed.find(':')?;
+    let Some(sign) = trimmed[time..].find(['+', '-']) else {
+        return Some((trimmed, None));
     };
-    let (local, offset) = text.split_at(time + sign);
+    let (local, offset) = trimmed.split_at(time + sign);
     let offset = OFFSETS
         .iter()
         .find_map(|form| UtcOffset::parse(offset, form).ok())?;

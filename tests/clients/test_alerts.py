@@ -155,14 +155,14 @@ def test_what_the_mail_server_answers_is_told(appliance, mail_server):
     for change, expected in [
         ({"password": "wrong horse"}, "535"),
         ({"security": "Tls"}, ""),
-        ({"host": "127.0.0.2", "port": 9}, "rejected"),
+        ({"host": "127.0.0.2", "port": 9}, "refused"),
     ]:
         appliance.manage("PUT", f"{CHANNELS}/mail", mail_channel(mail_server, **change))
         tested = test()
         assert tested["sent"] is False and expected in tested["answer"], (change, tested)
         assert "horse" not in str(tested)
     channel = appliance.manage("GET", f"{CHANNELS}/mail")
-    assert channel["lastSentAt"] and "rejected" in channel["lastError"] and channel["password"] is None
+    assert channel["lastSentAt"] and "refused" in channel["lastError"] and channel["password"] is None
 
 
 def test_a_mail_server_that_nobody_vouches_for_gets_no_password(mail_server):

@@ -74,7 +74,7 @@ def test_every_operation_is_asked_for():
     assert set(re.findall(r'^            "([a-z-]+)" =>', known, re.MULTILINE)) == set(OPERATIONS)
 
 
-@pytest.mark.parametrize("file, name, asked", [("address", "Operation", REST), ("atom", "Place", PLACES)])
+@pytest.mark.parametrize("file, name, asked", [("address", "QueueOperation", REST), ("atom", "AtomPath", PLACES)])
 def test_every_operation_over_http_is_asked_for(file, name, asked):
     source = (REPOSITORY / f"src/wire/service_bus/{file}.rs").read_text()
     known = re.search(rf"^pub enum {name} {{$(.*?)^}}$", source, re.MULTILINE | re.DOTALL)[1]

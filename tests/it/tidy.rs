@@ -329,7 +329,7 @@ const RARITIES: [Rarity; 5] = [
     },
     Rarity {
         name: "names that shadow what they are made of",
-        most: 106,
+        most: 38,
         count: shadowings,
     },
 ];

@@ -27,8 +27,8 @@ pub(crate) fn of_events(text: &str, bad: &BadInput) -> String {
 
 /// A reason of the publish API as a sentence, with the events counted from 1.
 pub(crate) fn counted(reason: &str) -> String {
-    let reason = reason.replacen("it is not valid JSON: ", "not valid JSON, ", 1);
-    let event = reason
+    let plain_reason = reason.replacen("it is not valid JSON: ", "not valid JSON, ", 1);
+    let event = plain_reason
         .strip_prefix("event [")
         .and_then(|event| event.split_once(']'));
     let number = event.and_then(|(index, rest)| Some((index.parse::<usize>().ok()? + 1, rest)));
@@ -42,5 +42,5 @@ pub(crate) fn counted(reason: &str) -> String {
             ),
         }
     });
-    print::sentence(&told.unwrap_or(reason))
+    print::sentence(&told.unwrap_or(plain_reason))
 }

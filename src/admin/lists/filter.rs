@@ -9,8 +9,8 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 
 pub(crate) fn given(text: &str) -> Option<String> {
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
+    let trimmed = text.trim();
+    (!trimmed.is_empty()).then(|| trimmed.to_owned())
 }
 
 #[derive(Default)]
@@ -90,10 +90,10 @@ impl Of {
 /// management API.
 pub(crate) fn of_flags(of: &str) -> [(&'static str, String); 2] {
     let (topic, name) = taken_apart(of);
-    let name = name.unwrap_or_default();
+    let wanted = name.unwrap_or_default();
     [
         ("topic", topic.to_owned()),
-        ("subscription", name.to_owned()),
+        ("subscription", wanted.to_owned()),
     ]
 }
 

@@ -95,7 +95,7 @@ impl ListPage {
         filter: &FilledForm<T>,
     ) -> Self {
         let chosen = filter.value(name);
-        let tabs = tabs.into_iter().map(|(value, title, count)| Tab {
+        let drawn_tabs = tabs.into_iter().map(|(value, title, count)| Tab {
             title,
             href: changed(self.path, filter, name, value),
             current: value == chosen,
@@ -104,7 +104,7 @@ impl ListPage {
                 (print::count(count), tone)
             }),
         });
-        self.tabs = tabs.collect();
+        self.tabs = drawn_tabs.collect();
         self.tabs_label = label;
         let pairs = filter.pairs();
         let mut others = pairs.iter().map(|(other, _)| *other);

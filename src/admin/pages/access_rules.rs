@@ -121,8 +121,8 @@ impl Sheet<()> for AccessRuleForm {
             .then(|| FormError::of("entity", "Choose what it is for."));
         let faults = fault.into_iter().chain(missing).collect();
         let rights = all_of(faults, self.rights())?;
-        let name = name.map_err(PageError::rejected)?;
-        put(call, &name, rights, "has been created.").await
+        let rule_name = name.map_err(PageError::rejected)?;
+        put(call, &rule_name, rights, "has been created.").await
     }
 }
 

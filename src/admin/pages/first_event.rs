@@ -110,8 +110,8 @@ pub(crate) async fn prepare(call: Call) -> PageResult {
     let topic = match topic_named(&call, form.values.topic.trim()).await {
         Ok(topic) => topic,
         Err(error) => {
-            let form = form.with_faults(error.in_form()?);
-            return draw_page(&call, GuideProgress::default(), form).await;
+            let faulty_form = form.with_faults(error.in_form()?);
+            return draw_page(&call, GuideProgress::default(), faulty_form).await;
         }
     };
     TAKING.prepare(&call, &topic, "200").await?;

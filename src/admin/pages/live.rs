@@ -39,7 +39,7 @@ pub(crate) async fn stream(_: Visitor, State(site): State<Arc<Site>>) -> Respons
         };
         Some((Ok::<_, Infallible>(notice), (changes, site, permit)))
     });
-    let notices = notices.take_until(Box::pin(sleep(LIFE_MAX)));
-    let notices = Sse::new(notices).keep_alive(KeepAlive::default());
+    let bounded_notices = notices.take_until(Box::pin(sleep(LIFE_MAX)));
+    let notices = Sse::new(bounded_notices).keep_alive(KeepAlive::default());
     notices.into_response()
 }

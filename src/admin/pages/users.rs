@@ -75,8 +75,8 @@ impl Sheet<()> for UserForm {
         let role = chosen_role(&self.role)?;
         let added = call.people.add(call.by(), self.name.trim(), role, None);
         let (id, token) = added.await?;
-        let token = token.expect("without a password there is a link");
-        draw_link(call, find(call, id).await?, &token)
+        let link_token = token.expect("without a password there is a link");
+        draw_link(call, find(call, id).await?, &link_token)
     }
 }
 

@@ -118,10 +118,10 @@ impl Scale {
 
 /// The next round number: 1, 2, 2.5, 4 or 5 with zeros, and no part of one.
 fn round_up(value: f64) -> f64 {
-    let value = value.max(1.0);
-    let power = 10_f64.powf(value.log10().floor());
+    let positive = value.max(1.0);
+    let power = 10_f64.powf(positive.log10().floor());
     let rounds = [1.0, 2.0, 2.5, 4.0, 5.0, 10.0].map(|round| round * power);
-    let fits = |round: &f64| *round >= value - f64::EPSILON && round.fract() == 0.0;
+    let fits = |round: &f64| *round >= positive - f64::EPSILON && round.fract() == 0.0;
     rounds.into_iter().find(fits).unwrap_or(10.0 * power)
 }
 

@@ -884,14 +884,14 @@ impl HandingOut {
                 memory,
             });
             let _ = commands.send(Box::new(deliver));
-            let returned = returned.await.unwrap_or_default();
+            let given_back = returned.await.unwrap_or_default();
             let mut delivered = tags;
             // There was no credit for the last ones.
-            delivered.truncate(delivered.len() - returned.len());
+            delivered.truncate(delivered.len() - given_back.len());
             Ok(HandedOut {
                 delivered,
                 locked_until,
-                returned,
+                returned: given_back,
             })
         };
         self.taking = Some(take.boxed());

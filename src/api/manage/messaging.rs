@@ -220,7 +220,7 @@ pub(in crate::api) async fn show(
     let counts = state
         .views
         .message_counts(queues.collect(), now, SCHEDULED_COUNTED_MAX);
-    let mut counts = counts.await?.into_iter();
+    let mut found_counts = counts.await?.into_iter();
     let mut scheduled = Vec::new();
     for each in found {
         if let Found::Topic(topic) = each {
@@ -230,11 +230,11 @@ pub(in crate::api) async fn show(
             scheduled.push(counted.await?);
         }
     }
-    let mut scheduled = scheduled.into_iter();
+    let mut next_scheduled = scheduled.into_iter();
     let tier = state.broker.options().service_bus_tier;
     let mut next = |own: &EventSubscription| {
         let bytes = state.broker.queue_bytes(&[own.id, own.id.transfers()]);
-        counts.next().unwrap_or_default().told(bytes)
+        found_counts.next().unwrap_or_default().told(bytes)
     };
     let shown = found.iter().filter_map(|each| match each {
         Found::Queue((topic, own)) => {
@@ -246,7 +246,7 @@ pub(in crate::api) async fn show(
             match &topic.topic.kind {
                 TopicKind::ServiceBus(definition) => {
                     let counts = QueueCounts {
-                        scheduled: scheduled.next().unwrap_or_default(),
+                        scheduled: next_scheduled.next().unwrap_or_default(),
                         bytes,
                         ..QueueCounts::default()
                     };

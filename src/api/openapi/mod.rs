@@ -73,9 +73,9 @@ fn add(paths: &mut Map<String, Value>, area: &str, route: &Route, schemas: &mut 
     if matches!(route.access, RouteAccess::Role(_))
         && let Some(long) = arm::long_path(&route.path)
     {
-        let mut operation = operation.clone();
-        operation["operationId"] = format!("{}ByResourceId", route.id).into();
-        put(long, operation);
+        let mut own_operation = operation.clone();
+        own_operation["operationId"] = format!("{}ByResourceId", route.id).into();
+        put(long, own_operation);
     }
     put(route.path.clone(), operation);
 }

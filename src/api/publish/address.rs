@@ -38,15 +38,15 @@ impl PublishAddress {
     }
 
     fn parse(path: &str) -> Option<Self> {
-        let path = path.strip_suffix('/').unwrap_or(path);
-        if let Some(path) = before(path, EVENTS) {
+        let bare_path = path.strip_suffix('/').unwrap_or(path);
+        if let Some(path) = before(bare_path, EVENTS) {
             if path.is_empty() || path.eq_ignore_ascii_case(AZURE) {
                 return Some(Self::Host);
             }
             let topic = behind(path, "/topics/").or_else(|| path.strip_prefix('/'))?;
             return Some(Self::Topic(name(topic)?.into_owned()));
         }
-        let (parent, last) = path.strip_prefix('/')?.rsplit_once('/')?;
+        let (parent, last) = bare_path.strip_prefix('/')?.rsplit_once('/')?;
         let parent = before(parent, "topics")?;
         let last = name(last)?;
         let topic = before(&last, PUBLISH)?.to_owned();

@@ -487,8 +487,8 @@ fn request_mark(
 ) -> Option<RequestMark> {
     let id = headers.get("x-ms-client-request-id")?;
     // An empty one names no request, or all of them.
-    let id = id.as_bytes().trim_ascii();
-    (!id.is_empty()).then(|| mark_of(id, topic, body, now))
+    let id_bytes = id.as_bytes().trim_ascii();
+    (!id_bytes.is_empty()).then(|| mark_of(id_bytes, topic, body, now))
 }
 
 /// How a repetition of a request with that id is recognised.

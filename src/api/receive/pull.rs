@@ -138,10 +138,10 @@ async fn settle(
     let tokens: Vec<Result<LockToken, BadToken>> = tokens.collect();
     let known = tokens.iter().flatten().copied().collect();
     let applied = receiver.apply_action(known, action).await?;
-    let mut applied = applied.into_iter();
+    let mut results = applied.into_iter();
     let outcomes = tokens.into_iter().map(|token| match token {
         Err(BadToken) => Err(TokenFailure::Bad),
-        Ok(_) => applied
+        Ok(_) => results
             .next()
             .unwrap_or(Ok(()))
             .map_err(TokenFailure::Rejected),

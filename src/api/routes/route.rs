@@ -348,22 +348,22 @@ impl Route {
             Some(bytes_max) => DefaultBodyLimit::max(bytes_max),
             None => DefaultBodyLimit::disable(),
         };
-        let mut handler = handler.route_layer(limit);
+        let mut limited = handler.route_layer(limit);
         // Handlers that read parameters reject others themselves.
         let takes_parameters = self
             .parameters
             .iter()
             .any(|each| matches!(each, RouteParameters::Query(_)));
         if matches!(self.access, RouteAccess::Role(_)) && !takes_parameters {
-            handler = handler.route_layer(from_fn(parameters::reject_all));
+            limited = limited.route_layer(from_fn(parameters::reject_all));
         }
         let handler = match self.access {
-            RouteAccess::Role(role) => handler.route_layer(from_fn_with_state(
+            RouteAccess::Role(role) => limited.route_layer(from_fn_with_state(
                 (state.clone(), role),
                 auth::require_role,
             )),
             RouteAccess::Public | RouteAccess::Key | RouteAccess::Queue | RouteAccess::Manage => {
-                handler
+                limited
             }
         };
         router.route(&self.path, handler)

@@ -302,19 +302,19 @@ impl AdministrationCall<'_> {
                 return self.entry(StatusCode::OK, found).await;
             }
         };
-        let mut all = all.map_err(ErrorResponse::of_administration)?;
+        let mut all_entries = all.map_err(ErrorResponse::of_administration)?;
         let page = EntryRange::of(uri)?;
-        let more = (page.range.end < all.len()).then(|| page.query(page.range.end));
-        let found: Vec<Found> = all
-            .drain(page.range.start.min(all.len())..page.range.end.min(all.len()))
+        let more = (page.range.end < all_entries.len()).then(|| page.query(page.range.end));
+        let found: Vec<Found> = all_entries
+            .drain(page.range.start.min(all_entries.len())..page.range.end.min(all_entries.len()))
             .collect();
         let shown = self.show(&found).await?;
         let source = self.source();
         let each = found.iter().zip(&shown);
         let entries = each
             .map(|(found, shown)| source.entry_of_list(&self.place, &self.subject(found, shown)));
-        let links = (&*page.query(page.range.start), more.as_deref());
-        let feed = source.feed(&self.place, entries.collect(), links);
+        let asked = page.query(page.range.start);
+        let feed = source.feed(&self.place, entries.collect(), &asked, more.as_deref());
         let kind = (header::CONTENT_TYPE, ATOM_FEED);
         Ok(([kind], feed.to_string()).into_response())
     }

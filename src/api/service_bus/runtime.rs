@@ -87,7 +87,7 @@ async fn answer(
     let (_, caller) = authorized()?;
     let check = || authorized().map(drop).map_err(ErrorResponse::from);
     let (method, uri) = (request.method(), request.uri());
-    let operation = operation.ok_or_else(|| {
+    let named_operation = operation.ok_or_else(|| {
         ErrorResponse::not_found(format!("There is nothing at {method} {}.", uri.path()))
     })?;
     let entity = state.broker.resolve(&address.entity)?;
@@ -101,7 +101,7 @@ async fn answer(
             receiver,
         })
     };
-    match operation {
+    match named_operation {
         QueueOperation::Send => {
             let memory = AnswerMemory::of(request.extensions());
             Box::pin(send(entity.sender()?, request.headers(), body, memory)).await
@@ -131,19 +131,19 @@ async fn send(
 ) -> Result<Response, ErrorResponse> {
     let bytes_max = sender.bytes_max();
     let body = read_body(body, usize::try_from(bytes_max).unwrap_or(usize::MAX));
-    let body = body.await.map_err(|why| {
+    let body_bytes = body.await.map_err(|why| {
         let detail = format!("A message, or a batch of them, has up to {bytes_max} bytes.");
         ErrorResponse::of_body(why, ErrorResponse::new(StatusCode::FORBIDDEN, detail))
     })?;
-    memory.hold_anyway(body.len()); // while it waits
+    memory.hold_anyway(body_bytes.len()); // while it waits
     // Messages have their own copies of it. What the first one takes besides is counted with the request.
-    let copies = 2 * body.len();
+    let copies = 2 * body_bytes.len();
     let bytes = move |messages: usize| copies + (messages - 1) * SENT_MESSAGE_BYTES;
-    let most = http::messages_max(headers, body.len());
+    let most = http::messages_max(headers, body_bytes.len());
     memory.hold(bytes(most)).await?;
-    let steps = http::steps(headers, body.len());
+    let steps = http::steps(headers, body_bytes.len());
     let owned = headers.clone();
-    let read = sender.read(steps, move || http::read(&owned, &body));
+    let read = sender.read(steps, move || http::read(&owned, &body_bytes));
     let messages = read.await.map_err(|error| unreadable(&error))?;
     memory.hold_anyway(bytes(messages.len()));
     let sending = async move {

@@ -173,9 +173,9 @@ impl Records {
         let accepted = published.is_accepted.iter().enumerate();
         let accepted: Vec<usize> = accepted.filter(|(_, is)| **is).map(|(at, _)| at).collect();
         let of_subscription = |received: &Mutex<Vec<u8>>| {
-            let received = received.lock().unwrap();
+            let guard = received.lock().unwrap();
             let came = |at: &usize| {
-                received
+                guard
                     .get(*at)
                     .is_some_and(|state| state & DELIVERIES_MAX > 0)
             };

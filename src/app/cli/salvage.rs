@@ -39,7 +39,12 @@ impl SalvageArgs {
 
 /// Says which rows of a table are not in the copy.
 fn lost(table: &SalvagedTable) -> String {
-    let mut losses: Vec<_> = table.unreadable.iter().copied().map(range).collect();
+    let mut losses: Vec<_> = table
+        .unreadable
+        .iter()
+        .copied()
+        .map(|(first, last)| range(first, last))
+        .collect();
     losses.extend(table.cut_short.iter().map(|why| format!("the rest: {why}")));
     if table.rejected > 0 {
         let rows = plural(table.rejected, "row", "rows");
@@ -49,7 +54,7 @@ fn lost(table: &SalvagedTable) -> String {
 }
 
 /// Numbers of rows on a damaged page.
-fn range((first, last): (i64, i64)) -> String {
+fn range(first: i64, last: i64) -> String {
     match (first, last) {
         (i64::MIN, i64::MAX) => "everything".to_owned(),
         (i64::MIN, last) => format!("up to number {last}"),

@@ -154,11 +154,11 @@ fn meant(name: &str) -> Vec<String> {
 
 /// The candidate that is fewest keystrokes away, unless all are too far to have been meant.
 fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
-    let name = name.to_ascii_lowercase();
-    let distance = |near: &str| strsim::damerau_levenshtein(&name, &near.to_ascii_lowercase());
+    let folded = name.to_ascii_lowercase();
+    let distance = |near: &str| strsim::damerau_levenshtein(&folded, &near.to_ascii_lowercase());
     candidates
         .map(|near| (distance(&near), near))
         .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, _)| *distance <= name.len().div_ceil(3))
+        .filter(|(distance, _)| *distance <= folded.len().div_ceil(3))
         .map(|(_, near)| near)
 }

@@ -669,10 +669,10 @@ impl TakenBytes {
     /// Gives some back.
     pub fn give_back(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
-        let bytes = bytes.min(self.bytes);
-        let of_reserve = bytes.min(self.of_reserve);
-        self.account.0.give_back(bytes, of_reserve);
-        self.bytes -= bytes;
+        let returned = bytes.min(self.bytes);
+        let of_reserve = returned.min(self.of_reserve);
+        self.account.0.give_back(returned, of_reserve);
+        self.bytes -= returned;
         self.of_reserve -= of_reserve;
     }
 

@@ -120,7 +120,7 @@ impl Unstored {
                 messages,
                 then: arrived,
             } = *enqueued;
-            let stored = ledger.settle_with(records, (messages, arrived), at, then);
+            let stored = ledger.settle_with(records, messages, arrived, at, then);
             return drop(stored.await);
         }
         let then = |result: Result<Vec<Settled>, StoreError>| match result {

@@ -189,31 +189,32 @@ impl Broker {
         if message.hops >= HOPS_MAX {
             return Err(DeadLetterReason::MaxTransferHopCountExceeded);
         }
-        let to = to.ok_or(DeadLetterReason::ForwardTargetMissing)?;
-        if !to.lets_send() {
+        let target = to.ok_or(DeadLetterReason::ForwardTargetMissing)?;
+        if !target.lets_send() {
             return Err(DeadLetterReason::ForwardTargetDisabled);
         }
         let event = message.event.ok_or(DeadLetterReason::EventUnreadable)?;
         let mut mark = message.mark;
-        let (event, now) = (told(event, to, &mut mark), self.clock().now());
+        let (event, now) = (told(event, target, &mut mark), self.clock().now());
         // Its header and properties grow on the way: it gets an id, and rules set properties.
-        if u64::from(event.data_bytes()) > self.message_bytes_max(to) + HEAD_BYTES_MAX as u64 {
+        if u64::from(event.data_bytes()) > self.message_bytes_max(target) + HEAD_BYTES_MAX as u64 {
             return Err(DeadLetterReason::MessageSizeExceeded);
         }
-        if u64::from(event.data_bytes()) + u64::from(mark.bytes()) > self.room(to) {
+        if u64::from(event.data_bytes()) + u64::from(mark.bytes()) > self.room(target) {
             return Err(DeadLetterReason::ForwardTargetFull);
         }
         // What an action of a rule has set for its copy; what a sender has set is over.
         let scheduled_at = scheduled_at(&event).filter(|at| *at > now);
         let scheduled: BTreeMap<_, _> = scheduled_at.map(|at| (0, at)).into_iter().collect();
-        let request = match &to.own {
+        let request = match &target.own {
             Some(queue) => {
                 let only = Some(queue.id);
-                self.match_filters(to, vec![event], only, scheduled).await
+                self.match_filters(target, vec![event], only, scheduled)
+                    .await
             }
             None => {
                 let mut alone = MadeCopies::default();
-                let matched = self.match_rules(to, vec![event], &scheduled, &mut alone, run);
+                let matched = self.match_rules(target, vec![event], &scheduled, &mut alone, run);
                 matched
                     .await
                     .map_err(|_| DeadLetterReason::EventUnreadable)?
@@ -222,7 +223,7 @@ impl Broker {
         mark.copies = copies_after(message.copies, &request)?;
         let forwarded = Some(Box::new(mark));
         Ok((
-            to,
+            target,
             AppendRequest {
                 forwarded,
                 ..request

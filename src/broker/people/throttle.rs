@@ -104,16 +104,16 @@ impl People {
 
 fn guessers(account: Option<&str>, address: Option<IpAddr>) -> Guessers {
     let hash = |text: String| sha256_hex(text.as_bytes());
-    let account = account.map(str::to_lowercase);
+    let folded_account = account.map(str::to_lowercase);
     let network = address.map(network);
-    let there = account
+    let there = folded_account
         .as_ref()
         .zip(network)
         .map(|(account, network)| format!("account there {network} {account}"));
     let networks = network.iter().map(|it| hash(format!("network {it}")));
     Guessers {
         account_there: there.map(hash),
-        account: account.map(|account| hash(format!("account {account}"))),
+        account: folded_account.map(|account| hash(format!("account {account}"))),
         networks: networks.collect(),
     }
 }
@@ -129,12 +129,12 @@ pub(super) fn end_site(address: IpAddr) -> IpNet {
 }
 
 fn network_of(address: IpAddr, ipv6_prefix: u8) -> IpNet {
-    let address = address.to_canonical();
-    let prefix = match address {
+    let canonical = address.to_canonical();
+    let prefix = match canonical {
         IpAddr::V4(_) => IPV4_PREFIX,
         IpAddr::V6(_) => ipv6_prefix,
     };
-    let network = IpNet::new(address, prefix);
+    let network = IpNet::new(canonical, prefix);
     network.expect("the prefix fits the family").trunc()
 }
 

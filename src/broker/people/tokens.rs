@@ -89,9 +89,9 @@ impl ApiTokens {
 
     /// The token of that name, in any letter case.
     pub fn find(&self, name: &str) -> Option<ApiToken> {
-        let name = name.to_lowercase();
+        let folded = name.to_lowercase();
         let mut all = self.list().into_iter();
-        all.find(|token| token.name.to_lowercase() == name)
+        all.find(|token| token.name.to_lowercase() == folded)
     }
 
     /// Creates a token. It is returned here and never again.

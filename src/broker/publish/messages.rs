@@ -343,15 +343,15 @@ impl Broker {
         topic: &TopicEntry,
         numbers: Vec<i64>,
     ) -> Result<Option<Vec<(DeliveryId, SubscriptionId)>>, MessagingError> {
-        let numbers = numbers.into_iter().collect();
+        let given_numbers = numbers.into_iter().collect();
         let query = match &topic.own {
             Some(own) => NumberedQuery::Queue {
                 queue: own.id,
-                numbers,
+                numbers: given_numbers,
             },
             None => NumberedQuery::Topic {
                 subscriptions: Arc::clone(&topic.measured),
-                numbers,
+                numbers: given_numbers,
             },
         };
         let found = self.store().ledger.numbered(query).await?;

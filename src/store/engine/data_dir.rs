@@ -52,14 +52,17 @@ impl DataDir {
             cause,
         };
         create_dir(path).map_err(io)?;
-        let path = path.canonicalize().map_err(io)?;
+        let real_path = path.canonicalize().map_err(io)?;
         reject_network(
-            &path,
+            &real_path,
             &std::fs::read_to_string("/proc/self/mounts").unwrap_or_default(),
         )?;
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).map_err(io)?;
-        let lock = take_lock(&path)?;
-        Ok(Self { path, _lock: lock })
+        std::fs::set_permissions(&real_path, PermissionsExt::from_mode(0o700)).map_err(io)?;
+        let lock = take_lock(&real_path)?;
+        Ok(Self {
+            path: real_path,
+            _lock: lock,
+        })
     }
 
     /// Its absolute path.

@@ -394,13 +394,13 @@ impl<C> Receiver<C> {
                 waiting.sleeps = Sleeps::No;
                 let wants_flush = waiting.wants_flush();
                 drop(waiting);
-                let first = first.and_then(Result::ok)?;
+                let first_taken = first.and_then(Result::ok)?;
                 let durability = if wants_flush {
                     Durability::Flushed
                 } else {
-                    first.durability()
+                    first_taken.durability()
                 };
-                return Some((first.into_change(), durability));
+                return Some((first_taken.into_change(), durability));
             }
             waiting.sleeps = Sleeps::UntilOther;
             (waiting, _) = self.0.arrived.wait_timeout(waiting, left).unwrap();

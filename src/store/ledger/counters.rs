@@ -377,12 +377,12 @@ impl UnwrittenCounts {
         }
         if let Some(reason) = new.reason {
             let added = AddedDeadLetters::one(row.id.0, ended_at.as_ms());
-            self.note_added((row.subscription.0, reason), added);
+            self.note_added(row.subscription.0, reason, added);
         }
     }
 
-    fn note_added(&mut self, key: (i64, DeadLetterReason), later: AddedDeadLetters) {
-        let so_far = self.dead_lettered.entry(key);
+    fn note_added(&mut self, subscription: i64, reason: DeadLetterReason, later: AddedDeadLetters) {
+        let so_far = self.dead_lettered.entry((subscription, reason));
         so_far.and_modify(|sum| sum.add(later)).or_insert(later);
     }
 
@@ -393,8 +393,8 @@ impl UnwrittenCounts {
                 *sum += more;
             }
         }
-        for (key, added) in later.dead_lettered {
-            self.note_added(key, added);
+        for ((subscription, reason), added) in later.dead_lettered {
+            self.note_added(subscription, reason, added);
         }
         self.gone.extend(later.gone);
     }

@@ -281,7 +281,8 @@ impl Ledger {
     pub(crate) async fn settle_with(
         &self,
         records: Arc<[SettlementRecord]>,
-        (append, announce): (AppendRequest, impl FnOnce(Vec<HandedOver>) + Send + 'static),
+        append: AppendRequest,
+        announce: impl FnOnce(Vec<HandedOver>) + Send + 'static,
         now: Timestamp,
         then: impl FnOnce(Result<Vec<Settled>, StoreError>) + Send + 'static,
     ) -> Result<(), StoreError> {

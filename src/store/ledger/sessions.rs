@@ -514,8 +514,8 @@ pub(super) fn of_deleted(
              AND session.state_set_at IS NOT NULL \
          WHERE {HAS_LEFT} AND {IS_IDLE} LIMIT ?2"
     );
-    let limit = limit.min(STATES_AT_ONCE);
-    tx.all(&find, params![now, limit], |row| Ok(row.get(0)?))
+    let bounded_limit = limit.min(STATES_AT_ONCE);
+    tx.all(&find, params![now, bounded_limit], |row| Ok(row.get(0)?))
 }
 
 /// Up to `limit` of the sessions that are looked at in this minute, of which `condition` is true with `?1`.

@@ -106,11 +106,11 @@ impl Views {
         after: String,
         limit: usize,
     ) -> Result<PageOf<SessionRow, String>, StoreError> {
-        let limit = limit.min(SESSIONS_LISTED_MAX);
+        let bounded_limit = limit.min(SESSIONS_LISTED_MAX);
         self.db
             .read(move |tx| {
-                let rows = sessions(tx, queue, &after, limit + 1)?;
-                Ok(PageOf::of(rows, limit, |row| row.name.clone()))
+                let rows = sessions(tx, queue, &after, bounded_limit + 1)?;
+                Ok(PageOf::of(rows, bounded_limit, |row| row.name.clone()))
             })
             .await
     }

@@ -125,11 +125,11 @@ impl Decoder {
     }
 
     fn within(bytes: Bytes, values_max: usize) -> Self {
-        let values_max = values_max.min(bytes.len());
+        let bounded_max = values_max.min(bytes.len());
         Self {
             bytes,
-            values_left: values_max,
-            values_max,
+            values_left: bounded_max,
+            values_max: bounded_max,
             has_other_forms: false,
         }
     }

@@ -137,7 +137,7 @@ fn bare(state: DeliveryState) -> Option<DeliveryState> {
 
 /// Returns the problem with a filter that would let messages through which the client excludes.
 fn rejected_filter((key, value): &(Value, Value)) -> Option<String> {
-    let key = key.as_text().unwrap_or_default();
+    let key_text = key.as_text().unwrap_or_default();
     let (code, descriptor) = if let Value::Described(described) = value {
         let descriptor = &described.0;
         let code = descriptor
@@ -149,11 +149,11 @@ fn rejected_filter((key, value): &(Value, Value)) -> Option<String> {
     };
     if code == Some(SELECTOR_FILTER_CODE) || descriptor == SELECTOR_FILTER {
         return Some(format!(
-            "invalid filter type: selectors ({key}) are not offered; use a rule of a subscription"
+            "invalid filter type: selectors ({key_text}) are not offered; use a rule of a subscription"
         ));
     }
     let is_unknown = |name: &str| name.starts_with(SERVICE_BUS_FILTERS) && name != SESSION_FILTER;
-    [key, descriptor]
+    [key_text, descriptor]
         .into_iter()
         .find(|name| is_unknown(name))
         .map(|name| format!("invalid filter type: {name} is not offered"))

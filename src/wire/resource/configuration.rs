@@ -99,10 +99,10 @@ pub fn address(target: &AuditTarget) -> Option<Vec<String>> {
         names.reverse();
         (names.len() == count).then_some((path, names))
     })?;
-    let mut names = names.into_iter();
+    let mut remaining = names.into_iter();
     let segment = |word| {
         if word == NAME {
-            names.next().unwrap_or_default()
+            remaining.next().unwrap_or_default()
         } else {
             word
         }

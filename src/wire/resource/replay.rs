@@ -204,10 +204,10 @@ fn topic<'a>(name: &str, registry: &'a Registry) -> Result<&'a TopicEntry, Strin
 }
 
 fn subscription(name: &str, topic: Option<&TopicEntry>) -> Result<SubscriptionId, String> {
-    let topic = topic.ok_or("it is named together with its topic")?;
+    let topic_name = topic.ok_or("it is named together with its topic")?;
     let name = SubscriptionName::parse(name).map_err(|error| error.to_string())?;
-    let found = topic.subscription(&name).map(|found| found.id);
-    let (of, name) = (&topic.topic.name, &name);
+    let found = topic_name.subscription(&name).map(|found| found.id);
+    let (of, name) = (&topic_name.topic.name, &name);
     found.ok_or_else(|| format!("the topic {of} has no event subscription {name}"))
 }
 

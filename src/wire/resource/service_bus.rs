@@ -540,9 +540,9 @@ impl CorrelationDocument {
 
 impl From<&CorrelationDocument> for CorrelationFilter {
     fn from(document: &CorrelationDocument) -> Self {
-        let mut document = document.clone();
-        let user = values(&document.properties).into_iter().collect();
-        let system = document
+        let mut changed = document.clone();
+        let user = values(&changed.properties).into_iter().collect();
+        let system = changed
             .system()
             .into_iter()
             .filter_map(|(property, text)| Some((property, text.take()?)));

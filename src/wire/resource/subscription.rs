@@ -258,13 +258,13 @@ impl SubscriptionProperties {
             common,
         } = self;
         let delivery_schema = event_delivery_schema.unwrap_or(default_schema);
-        let dead_letter = dead_letter.dead_letter_destination;
+        let given_destination = dead_letter.dead_letter_destination;
         common.definition(
             destination,
             filter,
             delivery_schema,
             retry_policy,
-            dead_letter,
+            given_destination,
         )
     }
 }

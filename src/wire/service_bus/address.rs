@@ -91,8 +91,8 @@ impl EntityPath {
     /// The address in `path`; `None` for a path that has nothing to do with messages.
     pub fn parse(path: &str) -> Option<Result<Self, NoQueue>> {
         let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
-        let path = path.trim_start_matches('/');
-        let parts: Vec<String> = path.split('/').map(decode).collect();
+        let bare_path = path.trim_start_matches('/');
+        let parts: Vec<String> = bare_path.split('/').map(decode).collect();
         let is_word = |part: &String| part.eq_ignore_ascii_case(DEAD_LETTER_QUEUE);
         let dead = parts.iter().position(is_word);
         let behind = match dead {

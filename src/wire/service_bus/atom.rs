@@ -39,22 +39,22 @@ impl AtomPath {
         // The words behind the name of a topic, which may have slashes in it.
         let word = parts.iter().position(|part| is(part, "subscriptions"));
         let (entity, below) = parts.split_at(word.unwrap_or(parts.len()));
-        let entity = entity.join("/");
-        let topic = entity.as_str();
+        let entity_path = entity.join("/");
+        let topic = entity_path.as_str();
         Some(match below {
             [] => match parts[..] {
                 [word] if is(word, "$namespaceinfo") => Self::Namespace,
                 [word, all] if is(word, "$Resources") && is(all, "queues") => Self::Queues,
                 [word, all] if is(word, "$Resources") && is(all, "topics") => Self::Topics,
-                [_, ..] if !topic.is_empty() => Self::Entity(entity),
+                [_, ..] if !topic.is_empty() => Self::Entity(entity_path),
                 _ => return None,
             },
             _ if topic.is_empty() => return None,
-            [_] => Self::Subscriptions(entity),
-            [_, name] => Self::Subscription(entity, own(name)),
-            [_, name, rules] if is(rules, "rules") => Self::Rules(entity, own(name)),
+            [_] => Self::Subscriptions(entity_path),
+            [_, name] => Self::Subscription(entity_path, own(name)),
+            [_, name, rules] if is(rules, "rules") => Self::Rules(entity_path, own(name)),
             [_, name, rules, rule] if is(rules, "rules") => {
-                Self::Rule(entity, own(name), own(rule))
+                Self::Rule(entity_path, own(name), own(rule))
             }
             _ => return None,
         })
@@ -278,7 +278,8 @@ impl AtomSource<'_> {
         &self,
         place: &AtomPath,
         entries: Vec<Element>,
-        (asked, next): (&str, Option<&str>),
+        asked: &str,
+        next: Option<&str>,
     ) -> Element {
         let path = place.path();
         let link = |relation: &str, query: &str| {

@@ -150,24 +150,24 @@ fn is_nil(element: &Element) -> bool {
 
 /// A text in the type that the schema has for it; `None` for an empty one, which says nothing.
 fn value(schema: &Value, text: &str) -> Option<Value> {
-    let text = text.trim();
-    if text.is_empty() {
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
         return None;
     }
     let is = |kind: &str| schema["type"] == kind;
     // What is no such value stays as it is, so that it is told what it should be.
     let read = if is("boolean") {
-        text.to_ascii_lowercase().parse().ok().map(Value::Bool)
+        trimmed.to_ascii_lowercase().parse().ok().map(Value::Bool)
     } else if is("integer") {
-        text.parse().ok().map(|number: i64| json!(number))
+        trimmed.parse().ok().map(|number: i64| json!(number))
     } else {
         None
     };
     let is_longer = schema["format"] == "duration"
-        && duration::parse(text) == Err(duration::InvalidDuration::TooLong);
+        && duration::parse(trimmed) == Err(duration::InvalidDuration::TooLong);
     // Clients in Python round "for ever" up.
     let rounded = is_longer.then(|| duration::format(DURATION_MAX).into());
-    Some(read.or(rounded).unwrap_or_else(|| text.into()))
+    Some(read.or(rounded).unwrap_or_else(|| trimmed.into()))
 }
 
 fn rule(description: &Element) -> Map<String, Value> {
@@ -552,8 +552,8 @@ fn with_first(name: &str, change: impl Fn(&char) -> char) -> String {
 
 /// A path of the management API's documents, such as `properties.lockDuration`, as XML has it.
 pub fn path_in_xml(path: &str) -> String {
-    let path = path.strip_prefix("properties.").unwrap_or(path);
-    let parts = path.split('.');
+    let bare_path = path.strip_prefix("properties.").unwrap_or(path);
+    let parts = bare_path.split('.');
     let parts: Vec<String> = parts
         .map(|part| with_first(part, char::to_ascii_uppercase))
         .collect();

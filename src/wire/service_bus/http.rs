@@ -92,11 +92,13 @@ pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<Encoded>, BadMessage
         Some(text) => serde_json::from_str(text).map_err(|_| BadMessage::Properties)?,
     };
     let own = headers.iter().filter_map(|(name, value)| {
-        let name = name.as_str();
-        let is_own = !NOT_PROPERTIES.contains(&name)
-            && !OF_REQUESTS.iter().any(|other| name.starts_with(other));
+        let header_name = name.as_str();
+        let is_own = !NOT_PROPERTIES.contains(&header_name)
+            && !OF_REQUESTS
+                .iter()
+                .any(|other| header_name.starts_with(other));
         let value = property(value.to_str().ok()?)?;
-        is_own.then(|| (name.into(), value))
+        is_own.then(|| (header_name.into(), value))
     });
     let parts = parts(&broker, own.collect(), content_type)?;
     Ok(vec![of(&parts, body.to_vec())?])
@@ -229,9 +231,9 @@ fn date(text: &str) -> Option<Timestamp> {
 
 /// The value of a header: a text in quotes, a number, `true` or `false`; `None` for anything else.
 fn property(text: &str) -> Option<Value> {
-    let text = text.trim();
-    if let Some(inner) = text.strip_prefix('"') {
-        let read = serde_json::from_str(text).ok();
+    let trimmed = text.trim();
+    if let Some(inner) = trimmed.strip_prefix('"') {
+        let read = serde_json::from_str(trimmed).ok();
         let bare = || {
             inner
                 .strip_suffix('"')
@@ -239,7 +241,7 @@ fn property(text: &str) -> Option<Value> {
         };
         return read.or_else(bare).map(Value::String);
     }
-    let number: Json = serde_json::from_str(text).ok()?;
+    let number: Json = serde_json::from_str(trimmed).ok()?;
     (number.is_number() || number.is_boolean()).then(|| of_json(&number))
 }
 

@@ -118,10 +118,10 @@ impl Element {
                 return Err(NoXml::TooManyAttributes);
             }
             let malformed = |error: &dyn fmt::Display| NoXml::Malformed(error.to_string());
-            let attribute = attribute.map_err(|error| malformed(&error))?;
-            let value = String::from_utf8_lossy(&attribute.value);
+            let read_attribute = attribute.map_err(|error| malformed(&error))?;
+            let value = String::from_utf8_lossy(&read_attribute.value);
             let value = unescape(&value).map_err(|error| malformed(&error))?;
-            let name = local_name(attribute.key.local_name().as_ref())?;
+            let name = local_name(read_attribute.key.local_name().as_ref())?;
             // Of those that differ in their prefixes alone, the first one counts.
             if element.attribute(&name).is_none() {
                 element = element.with_attribute(&name, &value);

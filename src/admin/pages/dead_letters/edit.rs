@@ -114,9 +114,9 @@ pub(crate) async fn resubmit_edited(call: Call<DeadLetterKey>) -> PageResult {
     let form = FilledForm::<ResubmitForm>::sent(&call.form);
     match send(&call, id, &form.values).await {
         Err(error) => {
-            let form = form.with_faults(error.in_form()?);
+            let faulty_form = form.with_faults(error.in_form()?);
             let event = event_of(&call).await?;
-            draw_form(&call, form, is_message(&event.stored.event))
+            draw_form(&call, faulty_form, is_message(&event.stored.event))
         }
         Ok(done) => {
             let said = format!("Dead letter {id} has been resubmitted as edited.");

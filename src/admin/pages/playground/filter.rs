@@ -38,8 +38,8 @@ pub(super) async fn use_it(
     let subscription = chosen.map(|(_, subscription)| subscription);
     if pasted.r#do == "take" {
         let none = "Choose the event subscription whose filter is to be written below.";
-        let subscription = subscription.ok_or_else(|| FormError::of("of", none))?;
-        let filter = render_filter(&subscription.definition.filter);
+        let found_subscription = subscription.ok_or_else(|| FormError::of("of", none))?;
+        let filter = render_filter(&found_subscription.definition.filter);
         pasted.filter = json_text::laid_out(&filter.to_string());
         return Ok(None);
     }
@@ -54,19 +54,19 @@ pub(super) async fn use_it(
         return Ok(Some(outcome));
     }
     let none = "Write a filter here, or choose an event subscription above to try its own.";
-    let topic = topic.ok_or_else(|| FormError::of("filter", none))?;
+    let found_topic = topic.ok_or_else(|| FormError::of("filter", none))?;
     let now = call.visitor.now;
     let name = subscription.map(|each| each.name.to_string());
-    let recipe = recipe(call, &pasted.event, topic, name.as_deref());
+    let recipe = recipe(call, &pasted.event, found_topic, name.as_deref());
     Ok(Some(match subscription {
         Some(subscription) => {
-            let explained = explain_to_one(topic, subscription, &event.event, now);
+            let explained = explain_to_one(found_topic, subscription, &event.event, now);
             let explanation = explained.await.map_err(busy)?;
             let why_not = why_not(&explanation);
             PlaygroundOutcome::Filter(explanation.verdict, name, why_not, recipe)
         }
         None => {
-            let results = FilterResults::of_pasted(&event.event, topic, now);
+            let results = FilterResults::of_pasted(&event.event, found_topic, now);
             PlaygroundOutcome::Everybody(results.await.map_err(busy)?, recipe)
         }
     }))

@@ -114,8 +114,12 @@ impl QueueAccess {
         topic: &TopicEntry,
         shown: Vec<KeyName>,
     ) -> PageResult<Self> {
-        let topic = &topic.topic;
-        let keys = existing(topic.keys.clone(), "access keys of", &topic.name)?;
+        let queue_topic = &topic.topic;
+        let keys = existing(
+            queue_topic.keys.clone(),
+            "access keys of",
+            &queue_topic.name,
+        )?;
         Self::with(call, &keys, None, shown).await
     }
 

@@ -113,7 +113,7 @@ impl Sheet<QueueName> for RuleForm {
         let rule = self.read(&Rule::default_rule(), &Value::Null);
         let (name, rule) = named(&self.0, "a rule", RuleName::parse, is_taken, rule)?;
         let rule = Rule { name, ..rule };
-        put(call, &call.of, rule, (Put::Create, "has been created.")).await
+        put(call, &call.of, rule, Put::Create, "has been created.").await
     }
 }
 
@@ -131,19 +131,14 @@ impl Sheet<BusRule> for RuleForm {
 
     async fn save(&self, call: &Call<BusRule>) -> PageResult {
         let rule = self.read(&call.of.rule, &call.of.document())?;
-        put(call, &call.of.of, rule, (Put::Update, "has been changed.")).await
+        put(call, &call.of.of, rule, Put::Update, "has been changed.").await
     }
 }
 
-async fn put<S>(
-    call: &Call<S>,
-    of: &QueueName,
-    rule: Rule,
-    (put, said): (Put, &str),
-) -> PageResult {
+async fn put<S>(call: &Call<S>, of: &QueueName, rule: Rule, kind: Put, said: &str) -> PageResult {
     let (topic, name) = (of.topic_name(), &of.subscription.name);
     let said = Flash::done(format!("Rule {} {said}", rule.name));
-    let put = call.broker.put_rule(call.by(), topic, name, rule, put);
+    let put = call.broker.put_rule(call.by(), topic, name, rule, kind);
     put.await?;
     call.visitor.leave(said, &of.page()).await
 }

@@ -175,8 +175,8 @@ pub(crate) async fn save(Query(asked): Query<Names>, call: Call<Editing>) -> Pag
         (Ok(saved), None) => tell(&call, &saved).await,
         (Err(error), _) => {
             let faults = error.in_form()?;
-            let draft = draft.sent(call.form.clone()).with_faults(faults);
-            draw_form(&call, draft, None).await
+            let faulty_draft = draft.sent(call.form.clone()).with_faults(faults);
+            draw_form(&call, faulty_draft, None).await
         }
     }
 }

@@ -512,8 +512,8 @@ fn keep(read: &mut Map<String, Value>, known: &KnownProperties<'_>, before: Opti
             continue;
         };
         let is_same = |name: &Value| {
-            let name = name.as_str().unwrap_or_default();
-            words::is_same(read.get(name), before.get(name))
+            let given_name = name.as_str().unwrap_or_default();
+            words::is_same(read.get(given_name), before.get(given_name))
         };
         let is_left_out = read.get(*name).is_none_or(Value::is_null);
         if is_left_out && company.iter().all(is_same) {

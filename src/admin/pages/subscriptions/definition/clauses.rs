@@ -27,8 +27,8 @@ fn name(index: usize, part: &str) -> String {
 /// Puts these filters into the form: as rows if those can say them.
 pub(crate) fn fill(form: &mut Form, clauses: &Value) {
     clear(form);
-    let clauses = clauses.as_array().map(Vec::as_slice).unwrap_or_default();
-    for (index, clause) in clauses.iter().enumerate() {
+    let elements = clauses.as_array().map(Vec::as_slice).unwrap_or_default();
+    for (index, clause) in elements.iter().enumerate() {
         let lines: Vec<String> = match clause[VALUES].as_array() {
             Some(values) => values.iter().map(line).collect(),
             None => vec![line(&clause["value"])],
@@ -37,9 +37,9 @@ pub(crate) fn fill(form: &mut Form, clauses: &Value) {
         form.set(name(index, OPERATOR), line(&clause[OPERATOR]));
         form.set(name(index, VALUES), lines.join("\n"));
     }
-    if rows(form) != clauses {
+    if rows(form) != elements {
         clear(form);
-        form.set(ADVANCED, format!("{:#}", json!(clauses)));
+        form.set(ADVANCED, format!("{:#}", json!(elements)));
     }
 }
 
