@@ -9,7 +9,7 @@ import { ENDINGS, NO_PAGES, PAGES } from "./places.mjs";
 
 test("every page is looked at", async () => {
   const registry = await readFile(new URL("../../src/admin/registry.rs", import.meta.url), "utf8");
-  const table = registry.slice(registry.indexOf("fn pages()"), registry.indexOf("impl Page"));
+  const table = registry.slice(registry.indexOf("fn pages()"), registry.indexOf("impl RegisteredPage"));
   const paths = [...table.matchAll(/\("(\/[^"]*)"/g)].map(([, path]) => path);
 
   assert.deepEqual([...PAGES.map(([path]) => path), ...NO_PAGES, ...ENDINGS].sort(), paths.sort());
