@@ -18,8 +18,8 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = (message.header(), message.annotations(), message.properties());
     let _ = (message.application_properties(), message.parts());
     let _ = (message.body_value(), message.body_values(), message.plain_body());
-    let _ = management::Operation::parse(&message);
-    let _ = (PutToken::parse(&message), transaction::Request::parse(&message));
+    let _ = management::EntityOperation::parse(&message);
+    let _ = (PutToken::parse(&message), transaction::CoordinatorRequest::parse(&message));
     let again = Message::parse(&message.to_bytes().into());
     assert!(again.is_ok(), "what is written is read");
     if let Ok(event) = to_event(message, || "id".to_owned()) {
