@@ -1,5 +1,5 @@
-//! What pages and buttons work with, and what buttons do: one function each, of which a row of the registry tells
-//! the address, who may send it, its label and the question that comes before it.
+//! The input of pages and buttons, and the actions of buttons: one function for each action. The row of the action in
+//! the registry has its address, the role that may send it, its label and the question that comes before it.
 
 use std::future::ready;
 
@@ -23,12 +23,12 @@ pub(crate) trait Subject: Send + Sync + Sized + 'static {
 
     fn page(&self) -> String;
 
-    /// What people call it.
+    /// Returns the name of the subject in titles and messages.
     fn name(&self) -> String {
         paths::last_part(&self.address())
     }
 
-    /// Where its actions stand below.
+    /// Returns the path below which its actions are.
     fn address(&self) -> String {
         self.page()
     }
@@ -53,14 +53,14 @@ impl Subject for () {
     }
 }
 
-/// What a page or an action works with: `show(call: Call<Topic>)`, and `list(call: Call)` where the address names
-/// nothing. A form has the token of the visitor's session, or there is no call.
+/// The input of a page or an action: `show(call: Call<Topic>)`, or `list(call: Call)` where the address names nothing.
+/// A form must have the token of the visitor's session, or there is no call.
 #[derive(Clone)]
 pub(crate) struct Call<S = ()> {
     pub(crate) site: Arc<Site>,
     pub(crate) visitor: Visitor,
     pub(crate) of: S,
-    /// What was sent; nothing where a page is only read.
+    /// The form that was sent; empty for a page that is only read.
     pub(crate) form: Form,
     pub(crate) names: Names,
 }
@@ -89,7 +89,7 @@ impl<S> Deref for Call<S> {
     }
 }
 
-/// Whether there is such a thing is said to whoever sent a form of this session.
+/// The subject is looked up after the token has been checked, so only forms of this session learn whether it exists.
 impl<S: Subject> FromRequest<Arc<Site>> for Call<S> {
     type Rejection = PageError;
 
@@ -101,7 +101,7 @@ impl<S: Subject> FromRequest<Arc<Site>> for Call<S> {
 }
 
 impl Call {
-    /// What does not depend on what it is about, and is compiled once.
+    /// Reads everything except the subject. It is not generic, so it is compiled once.
     async fn received(request: Request, site: &Arc<Site>) -> PageResult<Self> {
         let (mut parts, body) = request.into_parts();
         let names = Path::<Names>::from_request_parts(&mut parts, site).await;
@@ -175,17 +175,17 @@ struct Confirm {
     action: String,
 }
 
-/// What can be deleted, after a question.
+/// A subject that can be deleted, after a question.
 pub(crate) trait Deletable: Subject {
     const NOUN: &'static str;
-    /// What is lost with it, if that is the same for each; else `losing` says it.
+    /// The consequence of the deletion, if it is the same for all subjects of this type; otherwise `losing` adds it.
     const LOSES: &'static str = "";
 
     fn noun(&self) -> &'static str {
         Self::NOUN
     }
 
-    /// The question with what else is lost.
+    /// Adds the consequences of the deletion to the question.
     fn losing(
         _: &Call<Self>,
         question: Question,
@@ -193,7 +193,7 @@ pub(crate) trait Deletable: Subject {
         ready(Ok(question.would(Self::LOSES)))
     }
 
-    /// Whether there was one.
+    /// Deletes the subject. Returns `false` if there was none.
     fn delete(call: &Call<Self>) -> impl Future<Output = PageResult<bool>> + Send;
 }
 
@@ -213,7 +213,8 @@ pub(crate) async fn delete<S: Deletable>(call: Call<S>) -> PageResult<Flash> {
     Ok(Flash::done(said).leading_to(above.unwrap_or_else(|| call.of.page())))
 }
 
-/// What is done for a call, or asked before. Boxed, so that what serves it is compiled once for each kind of subject.
+/// The function that handles a call, or that asks before. It is boxed, so that the code around it is compiled once for
+/// each type of subject.
 pub(crate) type Step<S, T> =
     Arc<dyn Fn(Call<S>) -> BoxFuture<'static, PageResult<T>> + Send + Sync>;
 

@@ -28,9 +28,9 @@ pub(crate) fn draw_with(status: StatusCode, page: &impl Template) -> Response {
     (status, Html(html)).into_response()
 }
 
-/// What a page says that only says something. Whoever says it does not know who reads it: it is drawn for
-/// strangers and put into the response's extensions; behind the login
-/// [`in_frame`](crate::admin::frame::in_frame) finds it there and draws it again.
+/// A page that has only a title and a text. The code that makes it does not know who reads it: it is drawn for
+/// strangers and put into the response's extensions, where [`in_frame`](crate::admin::frame::in_frame) finds it and
+/// draws it again for those who are signed in.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) title: &'static str,
@@ -61,7 +61,7 @@ impl Message {
         response
     }
 
-    /// What the framework rejects without our doing, in its own words.
+    /// Makes the message for a response that the web framework has made, with the text of that response.
     pub(crate) fn of_answer(status: StatusCode, text: &str) -> Self {
         let title = match status {
             StatusCode::BAD_REQUEST => "Not understood",

@@ -1,4 +1,4 @@
-//! What went wrong, as a page.
+//! Errors of pages, and the pages that show them.
 
 use http::HeaderName;
 use http::header::RETRY_AFTER;
@@ -40,14 +40,14 @@ pub(crate) enum PageError {
     TooOften(Duration),
     #[error("This takes the role {role}, which your account does not have.", role = .0.name())]
     Forbidden(Role),
-    /// What there is not.
+    /// Something that does not exist.
     #[error("There is no {0}.")]
     NotFound(String),
     #[error("{0}")]
     Missing(String),
     #[error("This address is not opened, or not sent to, in this way.")]
     NoSuchAction,
-    /// What is typed is at fault: said by the form, or where there is none by a page.
+    /// Invalid input, shown in the form, or on a page if there is no form.
     #[error("{}", problems(.0))]
     Form(Vec<FormError>),
     #[error("{0}")]
@@ -85,7 +85,8 @@ impl PageError {
         }
     }
 
-    /// What a form says; anything else is no fault of it. What stands in the way may change, so the form stays.
+    /// Returns the errors to show in the form, or the error itself if the form cannot show it. A conflict is shown in
+    /// the form, since it may end.
     pub(crate) fn in_form(self) -> PageResult<Vec<FormError>> {
         if let Self::Conflict(problem) = self {
             return Ok(vec![FormError::whole(problem)]);

@@ -1,4 +1,4 @@
-//! What is wrong with a form.
+//! Errors in the input of forms.
 
 use crate::admin::outside::*;
 use crate::admin::widgets::print::sentence;
@@ -21,8 +21,8 @@ impl FormError {
         Self::of("", problem)
     }
 
-    /// Whether it is told at the field of the property at `path`: the one at fault, one that the fault lies in, or one
-    /// that is a part of what is at fault.
+    /// Reports whether the error is shown at the field of the property at `path`: that is the property at fault, one
+    /// inside it, or one that it lies in.
     pub(crate) fn fits(&self, path: &str) -> bool {
         let target = self.target.as_str();
         !target.is_empty() && (lies_in(target, path) || lies_in(path, target))
@@ -34,7 +34,7 @@ fn lies_in(inner: &str, outer: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// What was parsed, or what could not be read with all that is wrong with the rest.
+/// Returns the parsed value, or all errors: those of fields that could not be read, and those of the parser.
 pub(crate) fn all_of<T>(
     unread: Vec<FormError>,
     parsed: Result<T, Vec<FormError>>,
@@ -61,7 +61,8 @@ pub(crate) fn said(problem: &str) -> String {
     }
 }
 
-/// The same where fields are called by the last of the names of properties.
+/// Returns the errors of [`form_errors`] for forms whose fields have the names of properties without `properties.` and
+/// `sku.`.
 pub(crate) fn of_fields(invalid: &InvalidResource) -> Vec<FormError> {
     let mut form_errors = form_errors(invalid);
     for FormError { target, .. } in &mut form_errors {

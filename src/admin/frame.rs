@@ -1,4 +1,4 @@
-//! What stands around every page behind the login: navigation, messages and foot.
+//! The frame of every page behind the login: navigation, messages and foot.
 
 use axum::body::to_bytes;
 use http::header::CONTENT_LENGTH;
@@ -63,7 +63,8 @@ impl Frame {
         self.nav.iter().flatten().find(|link| link.current)
     }
 
-    /// What a form or a question that leads back to `back` is a part of: a list, and a thing by its name.
+    /// Returns the links above a form or a question that leads back to `back`: the list it belongs to, and the thing by
+    /// its name.
     pub(crate) fn trail(&self, back: impl AsRef<str>) -> Vec<(String, String)> {
         let back = back.as_ref();
         let path = back.split('?').next().unwrap_or_default();
@@ -100,7 +101,7 @@ struct FramedPage<'a> {
     frame: Frame,
     message: &'a Message,
     status: StatusCode,
-    /// Whether the framework says it, and not we.
+    /// Is true if the message has the words of the web framework, not ours.
     is_answer: bool,
 }
 
@@ -131,7 +132,7 @@ pub(crate) async fn in_frame(visitor: Visitor, request: Request, next: Next) -> 
     Response::from_parts(parts, response.into_body())
 }
 
-/// Whether it needs no other look: it is no error, or a page already.
+/// Reports whether the response can stay as it is: it is no error, or it is HTML already.
 fn is_page(answer: &Parts) -> bool {
     let is_rejection = answer.status.is_client_error() || answer.status.is_server_error();
     let kind = answer.headers.get(CONTENT_TYPE);

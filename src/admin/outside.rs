@@ -1,4 +1,4 @@
-//! What the floor takes from outside of it.
+//! The names that the admin area imports from outside of it.
 
 pub(crate) use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(crate) use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! What the floor is made with: handlers take a [`Call`] and draw a template with a [`Frame`].
+//! The names that every page imports: handlers take a [`Call`] and draw a template with a [`Frame`].
 
 pub(crate) use crate::admin::action::{Call, Deletable, Names, Question, Subject, name_of};
 pub(crate) use crate::admin::bare::{Bare, Message, draw, draw_with};

@@ -28,7 +28,7 @@ pages! {
     replay_page(id) = "/admin/replays/{id}";
 }
 
-/// That of a message below the page of what it lies in.
+/// Returns the address of a message, below the page of its queue.
 pub(crate) fn message_page(queue: impl Display, number: impl Display) -> String {
     format!("{queue}/messages/{number}")
 }
@@ -41,7 +41,8 @@ pub(crate) fn inspected_page(name: &InspectorName, number: u64) -> String {
     format!("{}/requests/{number}", inspector_page(name))
 }
 
-/// What the page at `path` is about, or its form. The pages of users have numbers for names: what counts is their `title`.
+/// Returns the audit target of the page at `path`, or of its form. Pages of users have numbers for names, so their
+/// `title` is taken.
 #[rustfmt::skip] // a table
 pub(crate) fn target_of(path: &str, title: &str) -> Option<Target> {
     let parts = path.strip_prefix("/admin/")?.split('/');
@@ -70,13 +71,14 @@ pub(crate) fn target_of(path: &str, title: &str) -> Option<Target> {
     })
 }
 
-/// What `path` ends with: the name of a thing, where the page is about one.
+/// Returns the last part of `path`, which is the name of a thing if the page is about one.
 pub(crate) fn last_part(path: &str) -> String {
     let (_, part) = path.rsplit_once('/').unwrap_or_default();
     part.replace("%2F", "/")
 }
 
-/// Whether `path` leads to one of our pages, and not through one of them to another site, nor back to signing in or out.
+/// Reports whether `path` is a page of the admin area that may be returned to: not an address that leads to another
+/// site, and neither the login nor the logout.
 pub(crate) fn is_page(path: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
     let (page, _) = path.split_once('?').unwrap_or((path, ""));
@@ -92,7 +94,7 @@ pub(crate) fn is_page(path: &str) -> bool {
     is_ours && !signs && !parts.any(steps) && path.bytes().all(is_plain)
 }
 
-/// The same, or the overview where it leads elsewhere.
+/// Returns `path`, or the overview if `path` is no page that may be returned to.
 pub(crate) fn or_overview(path: &str) -> &str {
     if is_page(path) { path } else { "/admin" }
 }

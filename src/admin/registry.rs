@@ -217,13 +217,13 @@ fn pages() -> Vec<Page> {
 }
 
 impl Page {
-    /// The same for secrets and rights: its form takes a password that was typed lately.
+    /// Requires that the password was typed lately before the form is sent, for secrets and rights.
     fn guarded(mut self) -> Self {
         self.info.asks_again = true;
         self
     }
 
-    /// The same where its address is opened, too: of a form that a password comes before.
+    /// Adds a handler that opens the address of the form, for forms that a password comes before.
     fn opening(mut self, page: Handler) -> Self {
         self.handler = self.handler.merge(page);
         self
@@ -306,7 +306,7 @@ fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -
     }
 }
 
-/// What there is, without what serves it.
+/// The pages, without their handlers.
 pub(crate) static SITE_MAP: LazyLock<SiteMap> = LazyLock::new(|| SiteMap {
     pages: pages().into_iter().map(|page| page.info).collect(),
 });

@@ -1,4 +1,4 @@
-//! What every handler works with, and the things that addresses name.
+//! The state that every handler uses, and the lookup of things that addresses name.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ pub struct AdminState {
     pub local_user: Option<String>,
     pub sign_in: SignInOptions,
     pub publish_bytes_max: usize,
-    /// What the API serves, whatever the public URL in it.
+    /// The OpenAPI document of the API, without regard to the public URL in it.
     pub api_document: Arc<Value>,
 }
 
@@ -70,7 +70,7 @@ impl Site {
         Ok(claimed)
     }
 
-    /// Whether browsers reach the pages over TLS, so that cookies can be tied to it.
+    /// Reports whether browsers reach the pages over TLS, so that cookies can be marked as secure.
     pub(crate) fn is_https(&self) -> bool {
         self.public_url().starts_with("https://")
     }
@@ -88,9 +88,10 @@ impl Site {
     /// The topic that a URL names, if somebody has made it: what can be published to and deleted.
     pub(crate) fn made_topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
         let topic = self.topic(name)?;
-        match topic.topic.kind.is_built_in() {
-            true => Err(ManageError::BuiltIn(topic.topic.name.clone()).into()),
-            false => Ok(topic),
+        if topic.topic.kind.is_built_in() {
+            Err(ManageError::BuiltIn(topic.topic.name.clone()).into())
+        } else {
+            Ok(topic)
         }
     }
 
@@ -160,7 +161,7 @@ pub(crate) fn numbered<T: FromStr>(kind: &str, text: &str) -> PageResult<T> {
     text.parse().map_err(|_| missing(kind, text))
 }
 
-/// What was found, if there is something of that name.
+/// Returns what was found, or the error that there is nothing of that name.
 pub(crate) fn existing<T>(found: Option<T>, kind: &str, name: impl Display) -> PageResult<T> {
     found.ok_or_else(|| missing(kind, name))
 }

@@ -3,7 +3,7 @@
 
 use crate::admin::outside::*;
 
-/// What a page takes: who may look at it, and who may send its form.
+/// The roles that a page requires: one to read it, and one to send its form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub(crate) reads: Role,
@@ -16,7 +16,7 @@ pub(crate) struct PageInfo {
     /// `None` keeps it out of the navigation.
     pub(crate) nav: Option<Listing>,
     pub(crate) access: Access,
-    /// Whether its form takes a password that was typed lately; see
+    /// Is true if its form requires that the password was typed lately; see
     /// [`password_again`](crate::admin::security::password_again).
     pub(crate) asks_again: bool,
     pub(crate) button: Option<Button>,
@@ -30,7 +30,7 @@ pub(crate) struct Button {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listing {
-    /// What stands above pages that people need for the same; empty where it goes without saying.
+    /// The heading above related pages in the navigation; empty where they need none.
     pub(crate) group: &'static str,
     pub(crate) title: &'static str,
     /// A drawing of `templates/sprite.html`.

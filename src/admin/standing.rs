@@ -20,7 +20,7 @@ pub(crate) struct Standing {
     healths: HashMap<SubscriptionId, Health>,
     dead_letters: HashMap<SubscriptionId, DeadLetters>,
     pub(crate) rejected: u64,
-    /// What alert rules fire for.
+    /// The number of firings of alert rules.
     pub(crate) alerts: u64,
     pub(crate) provisioned: Arc<Provisioned>,
     now: Timestamp,
@@ -29,7 +29,7 @@ pub(crate) struct Standing {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeadLetters {
     pub(crate) count: u64,
-    /// Of those, the ones of today and yesterday (UTC), since they are counted by days.
+    /// The number of those that came today or yesterday (UTC), since they are counted by days.
     pub(crate) recent: u64,
     /// The most frequent reason, and how many were given up for it.
     pub(crate) most: Option<(DeadLetterReason, u64)>,
@@ -41,7 +41,7 @@ pub(crate) struct State<'a> {
     pub(crate) status: Status,
     pub(crate) health: Health,
     pub(crate) dead_letters: DeadLetters,
-    /// Whether it is one of Service Bus without a rule.
+    /// Is true for a subscription of a Service Bus topic that has no rule.
     pub(crate) is_ruleless: bool,
 }
 
@@ -116,12 +116,12 @@ fn by_subscription(
 }
 
 impl State<'_> {
-    /// Whether it delivers, but some of what it delivers is given up.
+    /// Reports whether the subscription is active, but has dead letters of today or yesterday.
     pub(crate) fn is_dead_lettering(&self) -> bool {
         self.status == Status::Active && self.dead_letters.recent > 0
     }
 
-    /// Whether its attempts fail, but not yet often enough for probation.
+    /// Reports whether the attempts fail, but not yet often enough for probation.
     pub(crate) fn is_failing(&self) -> bool {
         self.status == Status::Active && self.health.failures >= FAILING
     }
@@ -151,8 +151,8 @@ impl State<'_> {
         }
     }
 
-    /// What lies behind it in half a sentence; empty where the word says it all. When a delivery is tried
-    /// next is not part of it, see [`State::held_until`].
+    /// Explains the state in half a sentence; empty if the badge says it all. The time of the next attempt is not part
+    /// of it, see [`State::held_until`].
     pub(crate) fn reason(&self) -> String {
         let rejected = self.subscription.validation.failure.as_deref();
         let reason = match self.status {
@@ -179,7 +179,7 @@ impl State<'_> {
         reason.unwrap_or_default()
     }
 
-    /// What the endpoint last did that put it on probation: `503 Service Unavailable`.
+    /// Returns the result of the attempt that put the endpoint on probation: `503 Service Unavailable`.
     pub(crate) fn last_response(&self) -> String {
         let probation = self.health.probation;
         let last = probation.map(|last| response::words(last.cause, last.status, None));
@@ -191,7 +191,7 @@ impl State<'_> {
         (self.status == Status::OnProbation).then_some(probation.until)
     }
 
-    /// Whether nothing is delivered before somebody does something.
+    /// Reports whether nothing is delivered until somebody acts.
     pub(crate) fn is_stopped(&self) -> bool {
         !self.subscription.may_deliver()
     }

@@ -32,9 +32,9 @@ enum Written {
     Lines,
     /// Elements, of which the lines have one property each.
     Each(&'static str),
-    /// Names and values, one pair a line, with this between them.
+    /// Pairs of a name and a value, one a line, with this text between the two.
     Pairs(&'static str),
-    /// The same with values that are no texts.
+    /// Pairs of a name and a value, one a line, whose values may have other types than string.
     Typed,
 }
 
@@ -61,8 +61,8 @@ impl Shape {
         Self { schema, without }
     }
 
-    /// What `parse` makes of the document when the form is filled into it, or all that is wrong with it, at fields that
-    /// are called by the last of their names.
+    /// Fills the form into the document and parses it with `parse`. Returns all errors, at the fields that have the
+    /// last part of the name of their property.
     pub(crate) fn define<T>(
         &self,
         form: &Form,
@@ -140,13 +140,15 @@ impl Shape {
     }
 }
 
-/// What a field is filled in with; `None` for nothing. What only the API's reader can judge stays as it is.
+/// Reads the value of a field; `None` for an empty one. Text that only the parser of the API can check is returned as
+/// it is.
 fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String> {
     // Browsers end lines as HTTP does.
     let typed = form.raw(name).replace("\r\n", "\n");
-    let text = match keeps_space(name, schema) || typed.trim().contains('\n') {
-        true => typed.as_str(),
-        false => typed.trim(),
+    let text = if keeps_space(name, schema) || typed.trim().contains('\n') {
+        typed.as_str()
+    } else {
+        typed.trim()
     };
     let inner = || properties(schema).chain(properties(&schema["items"]));
     Ok(Some(match (written(name), schema["type"].as_str()) {
@@ -181,20 +183,21 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
     }))
 }
 
-/// As documents have durations.
+/// Formats a duration that was typed as ISO 8601, the format of the documents.
 fn iso(text: &str) -> Result<Value, String> {
     let problem = || format!("{text:?} is not a duration: enter one such as 30 s, 10 min or 14 d.");
     let span = duration_of(text).ok_or_else(problem)?;
     Ok(duration::format(span).into())
 }
 
-/// Whether white space may be a part of what is typed: of passwords, bodies and the values of headers.
+/// Reports whether the value of a field may begin or end with white space, as passwords, bodies and the values of
+/// headers may.
 fn keeps_space(name: &str, schema: &Value) -> bool {
     let is_header = schema["x-check"] == "headerValue";
     name == BODY || is_header && (is_kept(schema) || name.ends_with(".value"))
 }
 
-/// Whether it is a secret, which is never shown and need not be given again.
+/// Reports whether the property is a secret, which is never shown and keeps its value if the field is left empty.
 pub(crate) fn is_kept(schema: &Value) -> bool {
     schema.get("x-kept").is_some()
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a form, told at its fields and above them.
+//! The errors of a form, shown at its fields and above them.
 
 use std::sync::OnceLock;
 
@@ -6,8 +6,7 @@ use crate::admin::forms::form::FormError;
 use crate::admin::outside::*;
 use crate::admin::widgets::{filters, part};
 
-/// What is wrong, and at which field each of it is told. That is found while the fields are drawn: the first that it
-/// fits has it.
+/// The errors of a form, each with the field that shows it: the first one drawn that the error fits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Vec<(FormError, OnceLock<Place>)>);
 
@@ -35,7 +34,7 @@ impl Faults {
             .map(|(form_error, _)| form_error.problem.as_str())
     }
 
-    /// What is wrong with the property at `path`, which the field `name` fills in; empty for nothing.
+    /// Returns the errors of the property at `path`, which the field `name` fills in; empty if there are none.
     pub(crate) fn at(&self, path: &str, name: &str, label: &str) -> String {
         let fits = |each: &FormError| each.target == name || each.fits(path);
         let drawn = self.0.iter().filter(|(_, place)| place.get().is_some());

@@ -25,7 +25,7 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
         }
     }
 
-    /// What a browser has sent. Fields that the struct does not have are left out.
+    /// Reads the values from a form that a browser has sent. Fields that the struct does not have are left out.
     pub(crate) fn sent(form: &Form) -> Self {
         let mut text = url::form_urlencoded::Serializer::new(String::new());
         let text = text.extend_pairs(form.fields()).finish();
@@ -49,7 +49,7 @@ impl<T> Filled<T> {
         }
     }
 
-    /// What templates draw of it, whatever the values are.
+    /// Returns the part that templates draw, which does not depend on the type of the values.
     pub(crate) fn drawn(self) -> Filled<()> {
         Filled {
             values: (),
@@ -77,7 +77,7 @@ impl<T> Filled<T> {
         found.map_or("", |(_, value)| value)
     }
 
-    /// Whether any of these fields is filled in, or something is wrong with the form.
+    /// Reports whether any of these fields is filled in, or the form has errors.
     pub(crate) fn fills(&self, names: &[&str]) -> bool {
         !self.faults.is_empty() || names.iter().any(|name| !self.value(name).is_empty())
     }

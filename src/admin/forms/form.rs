@@ -40,7 +40,7 @@ impl Form {
         self.0.retain(|(field, _)| field != name);
     }
 
-    /// The same but for the fields with such names.
+    /// Returns a copy without the fields whose names `is_out` selects.
     pub(crate) fn without(&self, is_out: impl Fn(&str) -> bool) -> Self {
         let kept = self.0.iter().filter(|(name, _)| !is_out(name));
         Self(kept.cloned().collect())
@@ -101,7 +101,7 @@ pub(crate) fn number(text: &str) -> Value {
     }
 }
 
-/// What is sent as browsers do; of a page that is only read, what its address says.
+/// Reads the form that a browser has sent, from the body, or from the query of a GET request.
 impl<S: Send + Sync> FromRequest<S> for Form {
     type Rejection = PageError;
 

@@ -1,4 +1,4 @@
-//! What is wrong with JSON that somebody typed, in words for whoever did.
+//! Errors in JSON that somebody typed, in plain words.
 
 use serde_json::Error;
 

@@ -43,7 +43,7 @@ pub(crate) trait Sheet<S: Subject>:
         }
     }
 
-    /// What its page says of the subject besides.
+    /// Returns a further remark about the subject for its page.
     fn remark(_: &Call<S>) -> String {
         String::new()
     }
@@ -59,7 +59,7 @@ struct SheetPage {
     frame: Frame,
     form: Filled<()>,
     of: Fields,
-    /// Whether it makes something; otherwise it changes what there is.
+    /// Is true if the form makes something new, and false if it changes what there is.
     is_new: bool,
     back: String,
     remark: String,
@@ -99,7 +99,7 @@ pub(crate) fn draw_sheet<F: Sheet<S>, S: Subject>(call: &Call<S>, form: Filled<F
     draw_with(sheet.form.status(), &sheet)
 }
 
-/// What a form makes under a name of its own, or all that is wrong with the name and the rest.
+/// Returns the name and the definition that a form for something new has, or everything that is wrong with both.
 pub(crate) fn named<N: Display, E: Display, D>(
     form: &Form,
     noun: &str,

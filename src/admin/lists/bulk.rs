@@ -22,7 +22,7 @@ pub(crate) struct Bulk<S: 'static> {
     pub(crate) verb: &'static str,
     pub(crate) changes: fn(&S) -> bool,
     pub(crate) consequence: &'static str,
-    /// What is said where nothing of the selection changes.
+    /// The message for a selection of which nothing changes.
     pub(crate) otherwise: &'static str,
 }
 
@@ -45,9 +45,10 @@ impl<S: Selectable> Bulk<S> {
         let (changed, unchanged): (Vec<_>, Vec<_>) =
             selected.iter().partition(|each| (self.changes)(each));
         if changed.is_empty() {
-            let nothing = match unchanged.is_empty() {
-                true => "Nothing is selected.",
-                false => self.otherwise,
+            let nothing = if unchanged.is_empty() {
+                "Nothing is selected."
+            } else {
+                self.otherwise
             };
             return visitor.leave(Flash::unchanged(nothing), S::LIST).await;
         }
@@ -79,7 +80,7 @@ impl<S: Selectable> Bulk<S> {
     }
 }
 
-/// What a query names: `of=orders/billing&of=orders/crm`.
+/// Finds the things that a query names: `of=orders/billing&of=orders/crm`.
 async fn selected<S: Selectable>(site: &Site, query: Option<String>) -> PageResult<Vec<S>> {
     let pairs = url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
     let names = pairs.filter(|(name, _)| name == "of");

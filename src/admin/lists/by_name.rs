@@ -5,18 +5,18 @@ use crate::admin::lists::list::{List, ROWS, cursor};
 use crate::admin::outside::*;
 use crate::admin::widgets::print;
 
-/// What is asked for of such a list.
+/// The query of such a list.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct NameFilter {
-    /// In the name.
+    /// The text that names must contain.
     text: String,
     /// The name behind which the page begins.
     before: String,
 }
 
 impl NameFilter {
-    /// Those whose names match; `key` gives a name in lower case.
+    /// Returns those of `all` whose names match; `key` returns a name in lower case.
     pub(crate) fn matching<T>(&self, mut all: Vec<T>, key: impl Fn(&T) -> String) -> Vec<T> {
         let text = self.text.trim().to_lowercase();
         all.retain(|each| key(each).contains(&text));

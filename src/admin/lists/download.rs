@@ -26,7 +26,7 @@ pub(crate) fn file(name: &str, content_type: &str, body: impl Into<Body>) -> Res
     (headers, body.into()).into_response()
 }
 
-/// What an event or a message carries, under a name that ends as it looks.
+/// Returns the body of an event or a message as a file, whose name ends with the extension of its type.
 pub(crate) fn body_file(name: &str, body: Vec<u8>) -> Response {
     let (ending, kind) = kind_of(&body);
     file(&format!("{name}.{ending}"), kind, body)

@@ -1,4 +1,4 @@
-//! What the filters of lists have in common: whose rows, with which words, from when to when.
+//! The criteria that the filters of lists share: the topic or subscription, the text, and the time.
 
 use crate::admin::page::*;
 
@@ -13,7 +13,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// What is typed into a field, which is to be `a noun`.
+    /// Parses the value of a field; `noun` says what it should be, with its article.
     pub(crate) fn field<T>(
         &mut self,
         name: &str,
@@ -48,9 +48,10 @@ impl Reading {
     }
 
     pub(crate) fn end<T>(self, read: T) -> Result<T, Vec<FormError>> {
-        match self.faults.is_empty() {
-            true => Ok(read),
-            false => Err(self.faults),
+        if self.faults.is_empty() {
+            Ok(read)
+        } else {
+            Err(self.faults)
         }
     }
 }
@@ -63,8 +64,8 @@ pub(crate) struct Of {
 }
 
 impl Of {
-    /// Those of a topic, or of one of its subscriptions: `orders`, `orders/billing`; of everything where
-    /// nothing is said. `None` for something that there is not.
+    /// Finds a topic, or one of its subscriptions, by a name such as `orders` or `orders/billing`; an empty name stands
+    /// for everything. `None` if there is no such topic or subscription.
     pub(crate) fn named(of: &str, registry: &Registry) -> Option<Self> {
         let (mut found, (topic, name)) = (Self::default(), taken_apart(of));
         if of.is_empty() {
@@ -79,7 +80,8 @@ impl Of {
     }
 }
 
-/// The same for `everpost` and the management API.
+/// Returns the topic and the subscription of such a name as flags of `everpost`, which are also query parameters of the
+/// management API.
 pub(crate) fn of_flags(of: &str) -> [(&'static str, String); 2] {
     let (topic, name) = taken_apart(of);
     let name = name.unwrap_or_default();
@@ -111,7 +113,7 @@ pub(crate) fn moment(text: &str) -> Option<Timestamp> {
     Reader::current().zone.moment(text)
 }
 
-/// The same in UTC, as programs write it; empty for what is no moment.
+/// Returns a moment as the reader writes it in UTC, as RFC 3339; empty if it is none.
 pub(crate) fn in_utc(text: &str) -> String {
     moment(text).map_or_else(String::new, |at| at.to_string())
 }

@@ -1,4 +1,4 @@
-//! What every list has around its rows; `templates/list.html` draws it.
+//! The parts of a list around its rows; `templates/list.html` draws them.
 
 use crate::admin::forms::filled::Filled;
 use crate::admin::lists::link;
@@ -25,17 +25,17 @@ pub(crate) struct List {
     /// Parameters that stay when something else is filtered: the tab.
     pub(crate) kept: Vec<(&'static str, String)>,
     pub(crate) is_filtered: bool,
-    /// Whether there is nothing in it at all, so that there is nothing to filter.
+    /// Is true if the list is empty even without a filter, so that there is nothing to filter.
     pub(crate) is_blank: bool,
     pub(crate) faults: Vec<String>,
     /// Ends of addresses and verbs of what can be done with the rows that are ticked.
     pub(crate) bulk: Vec<(&'static str, &'static str)>,
-    /// What can be done with all rows that match, those of other pages too: the link, and what it says.
+    /// The action on all rows that match, on other pages too: its address and its label.
     pub(crate) all: Option<(String, String)>,
     pub(crate) shown: String,
-    /// What its head says where it is filtered, in the place of what it says of all rows.
+    /// The heading of a filtered list, in place of the one for all rows.
     pub(crate) lead: Option<String>,
-    /// What the links to the first page, to the one in front and to the one behind say.
+    /// The labels of the links to the first, the previous and the next page.
     pub(crate) turns: [&'static str; 3],
     pub(crate) first: Option<String>,
     pub(crate) newer: Option<String>,
@@ -73,7 +73,7 @@ impl List {
         }
     }
 
-    /// Of one page with everything on it.
+    /// Makes a list that has all rows on one page.
     pub(crate) fn whole(count: usize, [one, many]: [&str; 2], recipe: Recipe) -> Self {
         Self {
             shown: match count {

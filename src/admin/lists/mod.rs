@@ -1,4 +1,4 @@
-//! What lists have in common.
+//! The common parts of lists.
 
 pub(crate) mod bulk;
 pub(crate) mod by_name;

@@ -1,4 +1,4 @@
-//! The same as on a page, for the command line.
+//! The commands that do on the command line what a page does.
 
 use crate::admin::lists::link;
 use crate::admin::outside::*;

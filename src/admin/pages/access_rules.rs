@@ -132,9 +132,10 @@ impl AccessRuleForm {
         let ticks = all.zip([&self.send, &self.listen, &self.manage]);
         let ticked = ticks.filter(|(_, tick)| !tick.is_empty());
         let rights: Vec<Right> = ticked.map(|(right, _)| right).collect();
-        match rights.is_empty() {
-            true => Err(vec![FormError::of("send", "Choose at least one right.")]),
-            false => Ok(rights.into()),
+        if rights.is_empty() {
+            Err(vec![FormError::of("send", "Choose at least one right.")])
+        } else {
+            Ok(rights.into())
         }
     }
 }

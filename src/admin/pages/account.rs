@@ -10,11 +10,11 @@ use crate::store::accounts::SessionRow;
 
 const PATH: &str = "/admin/account";
 
-/// What the forms of the page are filled in with; passwords never are.
+/// The fields of the forms of this page, except passwords, which are never filled in.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct AccountForm {
-    /// In which zone times are shown: its name in the IANA database; empty for that of the browser.
+    /// The time zone in which times are shown: its name in the IANA database; empty for that of the browser.
     zone: String,
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct ActivityForm {
     before: String,
 }
 
-/// What has been changed, newest first. Of one entry the whole definition is shown: all of them would make a page of
-/// megabytes.
+/// Lists the audit log, newest entries first. The whole definition is shown for one entry only: for all of them the
+/// page would have megabytes.
 pub(crate) async fn list(
     Query(form): Query<ActivityForm>,
     Query(asked): Query<Names>,
@@ -60,7 +60,7 @@ pub(crate) async fn list(
     })
 }
 
-/// The same for `everpost` and the management API.
+/// Returns the filter as flags of `everpost`, which are also the query parameters of the management API.
 fn flags(form: &Filled<ActivityForm>) -> Vec<(&str, String)> {
     let pairs = form.pairs().into_iter();
     let flags = pairs.filter(|(name, _)| *name != "before");
@@ -147,8 +147,8 @@ fn days(rows: &[AuditRow]) -> Vec<(String, Vec<&[AuditRow]>)> {
     days.collect()
 }
 
-/// What was created or deleted, where it was not changed in parts: whether it is there now, and every property that it
-/// has.
+/// Returns all properties of something that was created or deleted, and whether it was created; `None` for a change of
+/// single properties.
 fn whole(row: &AuditRow) -> Option<(bool, Vec<(String, String)>)> {
     let mut changes = row.entry.action.changes().iter();
     let change = changes.find(|change| change.property.is_empty())?;
@@ -207,14 +207,14 @@ fn property(path: &str) -> String {
     words
 }
 
-/// The same page with the whole of this entry.
+/// Returns the address of this page with the whole definition of one entry shown.
 fn opened(form: &Filled<ActivityForm>, id: AuditId) -> String {
     let mut pairs = form.pairs();
     pairs.push(("open", id.0.to_string()));
     format!("{}#entry-{}", link(PATH, &pairs), id.0)
 }
 
-/// What was done, as it follows its actor.
+/// Describes an entry in words that follow the name of its actor.
 fn did(entry: &AuditEntry) -> String {
     let mut text = print::visible(&entry.describe());
     text[..1].make_ascii_lowercase();
@@ -237,9 +237,10 @@ fn page_of(target: &Target, registry: &Registry) -> Option<String> {
             (target.kind == entity.into()).then_some(page)
         }
         TargetKind::EventSubscription | TargetKind::ServiceBusSubscription | TargetKind::Rule => {
-            let of = match target.kind == TargetKind::Rule {
-                true => name.rsplit_once('/')?.0,
-                false => name,
+            let of = if target.kind == TargetKind::Rule {
+                name.rsplit_once('/')?.0
+            } else {
+                name
             };
             let id = Of::named(of, registry)?.subscription?;
             let (topic, found) = registry.subscription(id)?;

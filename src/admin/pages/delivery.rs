@@ -48,8 +48,8 @@ async fn retry(call: &Call<Delivery>) -> PageResult<Flash> {
     came_of(call, of, row.id, since).await
 }
 
-/// What came of the attempt that is made since then: of the delivery, or of another one of its subscription that an
-/// endpoint on probation is tried with.
+/// Reports the result of the attempt that is made after `since`: that of the delivery, or of another delivery of the
+/// same subscription if its endpoint is on probation and that one was chosen to test it.
 pub(crate) async fn came_of(
     site: &Site,
     of: SubscriptionId,
@@ -68,9 +68,10 @@ pub(crate) async fn came_of(
     let retried = format!("Retried: {came}");
     // The words for that say how long it was already.
     let is_told = attempt.result.outcome == Outcome::TimedOut;
-    let after = match is_told {
-        true => String::new(),
-        false => format!(" after {}", print::span(attempt.duration)),
+    let after = if is_told {
+        String::new()
+    } else {
+        format!(" after {}", print::span(attempt.duration))
     };
     let (now, state) = (site.broker.clock().now(), row.state);
     Ok(match next {
@@ -94,7 +95,7 @@ pub(crate) async fn came_of(
 pub(crate) struct DeliveryCard {
     pub(crate) detail: DeliveryDetail,
     visitor: Visitor,
-    /// Whether it stands on the page of the dead letter itself, which says the rest above.
+    /// Is true if the card stands on the page of the dead letter itself, which shows the rest above it.
     is_own_page: bool,
     retry: Option<ActionButton>,
     /// When it ends, if that is before another attempt.
@@ -103,7 +104,7 @@ pub(crate) struct DeliveryCard {
 
 part!(DeliveryCard);
 
-/// What becomes of a delivery that is pending.
+/// The next step for a pending delivery.
 enum Next {
     /// Nothing is sent before somebody does something; in a word.
     Stopped(String),
@@ -129,7 +130,7 @@ impl DeliveryCard {
         }
     }
 
-    /// The same with a button that has it tried now, and comes back to the page at `back`.
+    /// Adds a button that retries the delivery now and leads back to the page at `back`.
     pub(crate) fn with_retry(mut self, back: &str) -> Self {
         if let Some(Next::Held(_) | Next::At(_) | Next::Expires(_)) = self.next() {
             let delivery = Delivery(self.detail.row.clone());

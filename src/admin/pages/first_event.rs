@@ -19,8 +19,8 @@ const REJECTING: Way = Way("rejected-event", "rejecting", "Example.Rejected");
 /// `replay.resubmissions_max`.
 const FOLLOWED_MAX: usize = 10;
 
-/// What has been done so far, as the address says: the topic, and the events that were delivered at once, failed
-/// twice, and were rejected.
+/// The progress through the guide, as the query of its address has it: the topic, and the events that were delivered at
+/// once, failed twice, and were rejected.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Progress {
@@ -42,10 +42,11 @@ impl Progress {
     }
 }
 
-/// What there is once the topic is made.
+/// The things that exist once the topic has been made.
 struct Ready {
     inspector: InspectorName,
-    /// Whether the other inspector would reject the next event for good.
+    /// Is true if the other inspector answers the next request with 400, so that the event becomes a dead letter at
+    /// once.
     rejects: bool,
     example: String,
 }

@@ -5,11 +5,11 @@ use crate::admin::pages::*;
 #[derive(Template)]
 #[template(path = "widgets/keys.html")]
 pub(crate) struct Keys {
-    /// That of what has them.
+    /// The page of the owner of the keys.
     page: String,
     visitor: Visitor,
     keys: AccessKeys,
-    /// Of those, the ones to be seen.
+    /// The keys that are shown in plain text.
     shown: Vec<KeyName>,
     /// When each was last used.
     used: [Option<Timestamp>; 2],
@@ -36,7 +36,7 @@ impl Keys {
     }
 }
 
-/// What the deletion of whatever has keys comes to.
+/// The consequence of deleting something that has keys.
 pub(crate) const KEYS_STOP: &str = "Its keys stop working for good: clients are rejected.";
 
 pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {

@@ -51,7 +51,7 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
     })
 }
 
-/// What is drawn below the figures: deliveries, failures, times, what is pending, and dead letters.
+/// Returns the charts below the figures: deliveries, failures, times, pending deliveries and dead letters.
 fn sparks(traffic: &Traffic) -> [Spark; 5] {
     let counts =
         |count: fn(&TrafficSlot) -> u64| traffic.slots.iter().map(count).collect::<Vec<_>>();

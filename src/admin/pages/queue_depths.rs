@@ -8,7 +8,7 @@ pub(crate) const LATE: Duration = Duration::from_secs(60);
 pub(crate) struct QueueDepths(HashMap<SubscriptionId, QueueDepth>);
 
 impl QueueDepths {
-    /// Of every subscription of these topics.
+    /// Reads the depths of all subscriptions of these topics.
     pub(crate) async fn of<'a>(
         site: &Site,
         topics: impl IntoIterator<Item = &'a Arc<TopicEntry>>,
@@ -22,7 +22,7 @@ impl QueueDepths {
         self.0.get(&id).copied().unwrap_or_default()
     }
 
-    /// Of all subscriptions of these topics together.
+    /// Returns the depths of all subscriptions of these topics together.
     pub(crate) fn topics<'a>(
         &self,
         topics: impl IntoIterator<Item = &'a Arc<TopicEntry>>,
@@ -31,7 +31,7 @@ impl QueueDepths {
         depths.fold(QueueDepth::default(), QueueDepth::plus)
     }
 
-    /// Of everything that was asked for.
+    /// Returns the depths of all subscriptions that were read together.
     pub(crate) fn total(&self) -> QueueDepth {
         let depths = self.0.values().copied();
         depths.fold(QueueDepth::default(), QueueDepth::plus)

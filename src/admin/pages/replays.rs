@@ -44,7 +44,7 @@ fn badge(state: ReplayState) -> Badge {
     Badge::new(tone, state.name()).with(icon)
 }
 
-/// What there is to do. More may be dead-lettered between the count and the run.
+/// Returns how many dead letters the job sends. More of them may come between the count and the run.
 fn total(job: &ReplayJob) -> u64 {
     job.request.total.max(job.progress.done())
 }
@@ -85,7 +85,8 @@ fn left(job: &ReplayJob) -> Option<Duration> {
     Some(Duration::from_millis(ms))
 }
 
-/// What a filter chooses by, in words; nothing for everything. A reason that receivers give stands for itself.
+/// Describes a filter in words, as pairs of criterion and value; empty for a filter that matches everything. A reason
+/// that a receiver gave is shown as it is.
 pub(crate) fn filters(
     filter: &DeadLetterFilter,
     registry: &Registry,

@@ -1,5 +1,5 @@
-//! What the addresses of events and of dead letters ask for: of the lists, of their files, and of what is done with
-//! all that is found.
+//! The search criteria in the addresses of events and dead letters: for the lists, for their downloads, and for the
+//! actions on all rows that match.
 
 use crate::admin::lists::filter::of_flags;
 use crate::admin::pages::*;
@@ -7,7 +7,7 @@ use crate::admin::pages::*;
 /// Stands among the states of deliveries for events that have none.
 pub(crate) const UNMATCHED: &str = "Unmatched";
 
-/// What some of the fields have in them, as a fault says it.
+/// The descriptions of valid values of some fields, for the messages about invalid ones.
 const STATES: &str = "a delivery status such as Pending";
 const OUTCOMES: &str = "an outcome such as TimedOut";
 const STATUSES: &str = "an HTTP status such as 503";
@@ -18,12 +18,12 @@ const STATUSES: &str = "an HTTP status such as 503";
 pub(crate) struct Search {
     /// A topic, or one of its subscriptions: `orders`, `orders/billing`.
     pub(crate) of: String,
-    /// Of a delivery, or [`UNMATCHED`].
+    /// The state of a delivery, or [`UNMATCHED`].
     pub(crate) state: String,
     pub(crate) reason: String,
     pub(crate) outcome: String,
     pub(crate) status: String,
-    /// How far back: `1h`, `24h` or `7d`.
+    /// The time span before now: `1h`, `24h` or `7d`.
     pub(crate) since: String,
     #[serde(rename = "type")]
     pub(crate) event_type: String,
@@ -96,7 +96,8 @@ impl Search {
         link("", &Filled::with(rows).pairs())
     }
 
-    /// The same for `everpost` and the management API. Whoever asks for what nobody wanted says no more than that.
+    /// Returns the criteria as flags of `everpost`, which are also the query parameters of the management API. There is
+    /// none for [`UNMATCHED`], so that is left out.
     pub(crate) fn flags(&self, now: Timestamp) -> Vec<(&'static str, String)> {
         let since = self.since(now).filter(|_| self.from.is_empty());
         let from = since.map_or_else(|| in_utc(&self.from), |since| since.to_string());

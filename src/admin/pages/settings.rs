@@ -57,7 +57,7 @@ impl Subject for Setting {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct SettingForm {
-    /// As in an environment variable, but that a list may have its values in lines.
+    /// The value as in an environment variable, except that a list may also have one value a line.
     value: String,
 }
 

@@ -127,16 +127,17 @@ fn uneven(report: &Report, counted: Option<Vec<Audited>>) -> Vec<Audited> {
     counted
 }
 
-/// Of the storage, the delivery counts, the database, the clock and the outbound connectivity.
+/// Returns the results for storage, delivery counts, database, clock and outbound connectivity.
 fn checks(report: &Report, counts_are_even: bool) -> [Badge; 5] {
     let disk = match report.storage.pressure {
         _ if report.disk_is_low => Badge::new(Tone::Bad, "Full"),
         Some(_) => Badge::new(Tone::Warn, "At the limit"),
         None => Badge::new(Tone::Good, "Enough space"),
     };
-    let counts = match counts_are_even {
-        true => Badge::new(Tone::Good, "Consistent"),
-        false => Badge::new(Tone::Bad, "Inconsistent"),
+    let counts = if counts_are_even {
+        Badge::new(Tone::Good, "Consistent")
+    } else {
+        Badge::new(Tone::Bad, "Inconsistent")
     };
     let compare = "Not compared yet. Test a connection to compare.";
     let untried = [compare, "Not tested yet."].map(|word| Badge::new(Tone::Rest, word));

@@ -7,7 +7,7 @@ use crate::store::accounts::{ApiToken, TokenId};
 
 const PATH: &str = "/admin/tokens";
 
-/// What is chosen where none of the times to choose from fits.
+/// The choice of a lifetime that is not among those offered.
 pub(crate) const OTHER: &str = "other";
 
 pub(crate) async fn list(call: Call) -> PageResult {

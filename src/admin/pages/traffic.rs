@@ -1,5 +1,4 @@
-//! What happened when: charts of the traffic of a topic, of an event subscription or of everything, with a table
-//! of the same numbers.
+//! Charts of the traffic of a topic, of an event subscription or of everything, with a table of the same numbers.
 
 use crate::admin::pages::*;
 use crate::admin::widgets::chart::{Chart, Scale, Series};
@@ -19,7 +18,7 @@ pub(crate) struct Range {
     pub(crate) title: &'static str,
     step_ms: i64,
     slots: i64,
-    /// What one slot is called.
+    /// The length of one slot in words.
     step: &'static str,
 }
 
@@ -33,7 +32,7 @@ const RANGES: [Range; 5] = [
 ];
 
 impl Range {
-    /// As much of it as there has been since `since`, in finer steps where that is little.
+    /// Returns the part of the range since `since` and its number of slots, in finer steps where that part is short.
     fn since(self, since: Timestamp, now: Timestamp) -> (Self, i64) {
         let since = since.as_ms().min(now.as_ms() - SHORTEST_MS);
         // Slots begin at full steps, and that of the beginning is one of them.
@@ -225,7 +224,7 @@ impl Traffic {
         })
     }
 
-    /// Of what receivers pull, if they do.
+    /// Sets whether receivers pull the events, which have other charts.
     pub(crate) fn pulled(self, is_pulled: bool) -> Self {
         Self { is_pulled, ..self }
     }
@@ -267,7 +266,7 @@ impl Traffic {
         starts.chain([(100.0, range.text(self.now))]).collect()
     }
 
-    /// Whether nothing was delivered, failed or waited in all of it.
+    /// Reports whether no slot has any attempt, pending delivery, dead letter or dropped event.
     pub(crate) fn is_idle(&self) -> bool {
         let mut slots = self.slots.iter();
         slots.all(|slot| slot.tried() + slot.pending + slot.dead_lettered + slot.dropped == 0)
@@ -276,9 +275,10 @@ impl Traffic {
     fn charts(&self) -> [Chart; 4] {
         let [first, second, third, fourth] = &CHARTS;
         let [received, acknowledged] = &PULLED;
-        let plans = match self.is_pulled {
-            true => [received, acknowledged, third, fourth],
-            false => [first, second, third, fourth],
+        let plans = if self.is_pulled {
+            [received, acknowledged, third, fourth]
+        } else {
+            [first, second, third, fourth]
         };
         plans.map(|plan| self.chart(plan))
     }
@@ -323,7 +323,8 @@ fn drawn_ms(slot: &TrafficSlot, share: f64) -> Option<f64> {
     slot.latency.within_ms(share).map(in_ms)
 }
 
-/// What took longer than is told apart is drawn at a week, which is as long as a delivery lives (rule N9).
+/// Returns the bound in milliseconds. A time above the highest bound is drawn as a week, which is as long as a delivery
+/// lives (rule N9).
 fn in_ms(bound: Bound) -> f64 {
     match bound {
         Bound::Within(ms) => ms as f64,

@@ -22,7 +22,7 @@ impl UrlForm {
     }
 }
 
-/// What a form has, and the URL in it unless it is none.
+/// Reads the form, and the URL in it; `None`, and a fault in the form, if it is not a URL.
 pub(crate) fn read(form: &Form) -> (Filled<UrlForm>, Option<Url>) {
     let form = Filled::<UrlForm>::sent(form);
     let url = Url::parse(form.values.url.trim()).ok();
@@ -31,7 +31,7 @@ pub(crate) fn read(form: &Form) -> (Filled<UrlForm>, Option<Url>) {
     (form.with_faults(fault), url)
 }
 
-/// What is said of the policy alone.
+/// Shows the decision of the egress policy alone.
 pub(crate) fn badge(verdict: &EgressVerdict) -> Badge {
     match verdict {
         EgressVerdict::Allowed(_) | EgressVerdict::Inside => Badge::new(Tone::Good, "Allowed"),
@@ -57,7 +57,7 @@ pub(crate) fn denied_words(denied: &Denied) -> String {
     )
 }
 
-/// What became of the last trial.
+/// The result of the last trial.
 #[derive(Template)]
 #[template(path = "widgets/outbound_check.html")]
 pub(crate) struct Tried<'a>(pub(crate) &'a OutboundCheck);
@@ -74,14 +74,14 @@ impl Tried<'_> {
         }
     }
 
-    /// What came of it, in half a sentence.
+    /// Returns the result of the call in half a sentence.
     pub(crate) fn reached(&self) -> Badge {
         let badge = self.badge();
         let by = self.0.connectivity.call.as_ref().map_or(":", |_| " by");
         Badge::new(badge.tone, format!("{}{by} {}.", badge.word, self.0.place))
     }
 
-    /// The same about the clock.
+    /// Returns the result of comparing the clocks in half a sentence.
     pub(crate) fn clock(&self) -> Badge {
         let place = &self.0.place;
         let skew = self.skew();

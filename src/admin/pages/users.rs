@@ -27,7 +27,7 @@ fn state(user: &User, now: Timestamp) -> Badge {
     }
 }
 
-/// Whether it is invited, and has not chosen a password yet.
+/// Reports whether the user has been invited but has not chosen a password yet.
 fn has_no_password(user: &User) -> bool {
     user.source == UserSource::Local && user.password_hash.is_empty()
 }
@@ -107,10 +107,12 @@ pub(crate) async fn set_disabled(call: Call<User>, disabled: bool) -> PageResult
         disabled: Some(disabled),
         ..UserPatch::default()
     };
-    let said = match disabled {
-        true => "is disabled, and every session has ended",
-        false if has_no_password(&call.of) => "is enabled, and has not chosen a password yet",
-        false => "is enabled, and can sign in again",
+    let said = if disabled {
+        "is disabled, and every session has ended"
+    } else if has_no_password(&call.of) {
+        "is enabled, and has not chosen a password yet"
+    } else {
+        "is enabled, and can sign in again"
     };
     change(&call, patch, said).await
 }

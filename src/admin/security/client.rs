@@ -12,7 +12,7 @@ const BROWSER_CHARACTERS_MAX: usize = 256;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
-    /// Of the connection; behind a reverse proxy, the proxy's.
+    /// The peer address of the connection; behind a reverse proxy that of the proxy.
     pub(crate) address: Option<IpAddr>,
     pub(crate) browser: Option<String>,
 }
@@ -44,7 +44,8 @@ pub(crate) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
 /// The header of a request by which the script, not the reader, reads a page again.
 const REFRESH: &str = "everpost-refresh";
 
-/// Whether the page's script reads the page again. It leaves messages for the reader alone.
+/// Reports whether the script of the page reads it again. Such a request leaves the messages for the reader in the
+/// session.
 pub(crate) fn is_refresh(headers: &HeaderMap) -> bool {
     headers.contains_key(REFRESH)
 }

@@ -53,9 +53,10 @@ pub(crate) async fn authorize(
     request: Request,
     next: Next,
 ) -> PageResult {
-    let needed = match request.method().is_safe() {
-        true => access.reads,
-        false => access.changes,
+    let needed = if request.method().is_safe() {
+        access.reads
+    } else {
+        access.changes
     };
     if visitor.role < needed {
         return Err(PageError::Forbidden(needed));
@@ -103,9 +104,12 @@ mod tests {
 
     #[tokio::test]
     async fn reading_and_changing_take_a_role_each() {
-        let status = |allowed| match allowed {
-            true => StatusCode::OK,
-            false => StatusCode::FORBIDDEN,
+        let status = |allowed| {
+            if allowed {
+                StatusCode::OK
+            } else {
+                StatusCode::FORBIDDEN
+            }
         };
         for role in Role::ALL {
             for (reads, changes) in Role::ALL.into_iter().zip(Role::ALL.into_iter().rev()) {

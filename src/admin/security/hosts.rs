@@ -38,8 +38,8 @@ fn public_host(public_url: &str) -> Option<OwnHost> {
     OwnHost::parse(Url::parse(public_url).ok()?.host_str()?)
 }
 
-/// What the request names as its host, if that is not ours; empty if it names none. HTTP/2 has it in the
-/// URI, HTTP/1.1 in a header, or in both; then both must be ours.
+/// Returns the host that the request names, if it is not ours; empty if it names none. HTTP/2 has it in the URI,
+/// HTTP/1.1 in a header, or in both; then both must be ours.
 fn foreign_host(
     uri: &Uri,
     headers: &HeaderMap,

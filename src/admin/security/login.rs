@@ -106,7 +106,7 @@ async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
     Ok(user)
 }
 
-/// What leads in besides a password: where, and what it says.
+/// Returns the ways to sign in besides the password, each with its address and its label.
 fn others(from: &Stranger) -> Vec<(String, String)> {
     let (site, next) = (&from.site, from.form.raw("next"));
     let provider = site.sign_in.provider.as_ref();

@@ -15,7 +15,7 @@ pub(crate) struct Stranger {
     pub(crate) headers: HeaderMap,
     /// Whom a trusted proxy names.
     pub(crate) proxied: Option<Identity>,
-    /// What was sent; of a page that is only read, what its address says.
+    /// The form that was sent; for a page that is only read, the query of its address.
     pub(crate) form: Form,
 }
 
@@ -38,9 +38,9 @@ impl FromRequest<Arc<Site>> for Stranger {
 pub(crate) enum Purpose<'a> {
     SignIn {
         next: &'a str,
-        /// What somebody is told who finds the form instead of what they expected.
+        /// A message for somebody who finds the form instead of the page that they expected.
         news: &'a str,
-        /// What leads in besides the form: where, and what it says.
+        /// The ways to sign in besides the form, each with its address and its label.
         others: Vec<(String, String)>,
         has_form: bool,
     },
@@ -60,7 +60,7 @@ struct OpenForm<'a> {
     form: Filled<Typed>,
 }
 
-/// What a form is filled in with; passwords and codes never are.
+/// The values of the form that are shown again, which passwords and codes never are.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Typed {

@@ -63,9 +63,10 @@ pub(crate) async fn ask(
             Err(error) => form_errors = error.in_form()?,
         }
     }
-    let title = match is_external {
-        true => "Confirm that it is you",
-        false => "Confirm your password",
+    let title = if is_external {
+        "Confirm that it is you"
+    } else {
+        "Confirm your password"
     };
     let page = PasswordAgainPage {
         frame: Frame::new(&visitor, title),

@@ -24,7 +24,7 @@ pub(crate) fn path(next: &str) -> String {
     link("/admin/login/provider", &[("next", next.to_owned())])
 }
 
-/// The same for somebody who has to show up again.
+/// Returns the address at which somebody who is signed in confirms with the provider that it is them, to end on `next`.
 pub(crate) fn path_again(next: &str) -> String {
     let parameters = [("next", next.to_owned()), ("again", "1".to_owned())];
     link("/admin/login/provider", &parameters)
@@ -183,15 +183,16 @@ fn provider(site: &Site) -> PageResult<&IdentityProvider> {
     provider.ok_or_else(|| PageError::NotFound("sign-in provider: set oidc.issuer".to_owned()))
 }
 
-/// What is wrong, for whoever reads the log and, in fewer words, for whoever wants to sign in.
+/// Logs why a sign-in failed, and returns a shorter text for the user.
 fn problem(site: &Site, error: &ProviderError) -> String {
     if let Some(unlogged) = site.sign_ins.line_of_failure(site.people.now()) {
         tracing::warn!(%error, unlogged, "a sign-in with the provider failed");
     }
     let (name, url) = (site.sign_in.provider_name(), site.public_url());
-    let or_password = match site.sign_in.hides_password {
-        true => "",
-        false => ", or sign in with a password",
+    let or_password = if site.sign_in.hides_password {
+        ""
+    } else {
+        ", or sign in with a password"
     };
     match error {
         ProviderError::Unreachable(_) => {

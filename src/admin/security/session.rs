@@ -61,7 +61,7 @@ pub(crate) struct Visitor {
     pub(crate) path: String,
     pub(crate) address: String,
     pub(crate) flash: Option<Flash>,
-    /// Whether the page can be read again: it answers no form.
+    /// Is true if the page can be loaded again, since it does not answer a form.
     pub(crate) only_reads: bool,
     pub(crate) map: &'static SiteMap,
     pub(crate) caller: Caller,
@@ -82,7 +82,7 @@ impl Visitor {
         self.role.sees_data()
     }
 
-    /// Whether a link to the page at `path` leads somewhere.
+    /// Reports whether the visitor may open the page at `path`.
     pub(crate) fn opens(&self, path: impl Display) -> bool {
         self.map.opens(&path.to_string(), self.role)
     }
@@ -121,13 +121,13 @@ impl Visitor {
         Ok(self.session.insert(FLASH, flash).await?)
     }
 
-    /// The same, with what the last action had to say, which is then forgotten.
+    /// Takes the message of the last action out of the session.
     pub(crate) async fn with_flash(mut self) -> PageResult<Self> {
         self.flash = self.session.remove(FLASH).await?;
         Ok(self)
     }
 
-    /// What the last action had to say; `None` where it is about a delivery, whose card says it.
+    /// Returns the message of the last action; `None` if it is about a delivery, whose card shows it.
     pub(crate) fn said(&self) -> Option<&Flash> {
         self.flash.as_ref().filter(|flash| flash.is_about(None))
     }
@@ -173,12 +173,12 @@ pub(crate) fn layer(site: &Arc<Site>) -> SessionManagerLayer<Sessions> {
         .with_expiry(Expiry::OnSessionEnd) // of the browser's; ours are looked at here
 }
 
-/// Whether a browser brings the cookie of a session, which may have ended.
+/// Reports whether the browser has sent the cookie of a session, which may have ended.
 pub(crate) fn is_brought(headers: &HeaderMap) -> bool {
     [COOKIE, COOKIE_OF_HOST].map(|name| cookie(headers, name)) != [None, None]
 }
 
-/// What a session remembers of somebody whose password was right and whose code is still missing.
+/// The data of a session after the right password, while the code of the second factor is still missing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Awaited {
     pub(crate) user: i64,
@@ -349,7 +349,8 @@ impl fmt::Debug for Sessions {
     }
 }
 
-/// What the database knows a session by: whoever reads it there cannot make the cookie from it.
+/// Returns the key of a session in the database. It is a hash, so whoever reads the database cannot make the cookie
+/// from it.
 fn key(id: &Id) -> String {
     sha256_hex(&id.0.to_le_bytes())
 }

@@ -52,7 +52,7 @@ pub(crate) fn unclaimed() -> Response {
     say(StatusCode::FORBIDDEN, "Not set up yet", Some(why))
 }
 
-/// What the link says once there is an account, so that nobody wonders why it asks for a password.
+/// Returns the page for the setup link once there is an account, so that nobody wonders why it asks for a password.
 fn used_link() -> Response {
     say(StatusCode::GONE, "This link has been used", None)
 }

@@ -1,4 +1,4 @@
-//! What an event or a message carries, in one of the ways to show it.
+//! The body of an event or a message, shown in one of several formats.
 
 use super::json_text::JsonCode;
 use super::*;
@@ -35,7 +35,8 @@ pub(crate) struct BodyView {
 part!(BodyView);
 
 impl BodyView {
-    /// As `wanted` says, or else in the way that tells the most.
+    /// Shows the body in the format `wanted`, or if that is not possible in the first possible one of JSON, text and
+    /// hex.
     pub(crate) fn new(title: &'static str, page: &str, body: &[u8], wanted: &str) -> Self {
         let shown = &body[..body.len().min(TEXT_MAX)];
         let text = text_beginning(shown).filter(|text| !text.contains(is_no_text));
@@ -75,14 +76,14 @@ impl BodyView {
         }
     }
 
-    /// The same for a reader who may not see it, perhaps.
+    /// Hides the body from a role that may not see data.
     pub(crate) fn seen_by(self, role: Role) -> Self {
         let is_secret = !role.sees_data();
         Self { is_secret, ..self }
     }
 }
 
-/// What an event carries: of a message its body.
+/// Returns the data of an event; for a message its body.
 pub(crate) fn carried_by(event: &Event) -> Vec<u8> {
     let of_message = of_event(event).map(|message| message.plain_body());
     of_message.unwrap_or_else(|| match &event.data {

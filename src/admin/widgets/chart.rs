@@ -78,9 +78,12 @@ impl Scale {
         let every = ((last - first) / 3.0).ceil();
         let count = ((last - first) / every).ceil();
         let ticks = (0..=count as i32).map(|tick| 10_f64.powf(first + f64::from(tick) * every));
-        let word = |ms: f64| match ms < 1_000.0 {
-            true => format!("{ms} ms"),
-            false => format!("{} s", short(ms / 1_000.0)),
+        let word = |ms: f64| {
+            if ms < 1_000.0 {
+                format!("{ms} ms")
+            } else {
+                format!("{} s", short(ms / 1_000.0))
+            }
         };
         Self {
             is_logarithmic: true,
@@ -90,19 +93,21 @@ impl Scale {
 
     fn share(&self, value: f64) -> f64 {
         let (foot, top) = (self.ticks[0].0, self.ticks[self.ticks.len() - 1].0);
-        let share = match self.is_logarithmic {
-            true => (value.max(foot) / foot).log10() / (top / foot).log10(),
-            false => (value - foot) / (top - foot),
+        let share = if self.is_logarithmic {
+            (value.max(foot) / foot).log10() / (top / foot).log10()
+        } else {
+            (value - foot) / (top - foot)
         };
         share.clamp(0.0, 1.0)
     }
 
-    /// What its head says of an axis that does not begin at nothing.
+    /// Returns a remark for the heading of the chart if the axis does not begin at zero.
     pub(crate) fn remark(&self) -> String {
         let (foot, label) = &self.ticks[0];
-        match *foot > 0.0 && !self.is_logarithmic {
-            true => format!(", axis from {label}"),
-            false => String::new(),
+        if *foot > 0.0 && !self.is_logarithmic {
+            format!(", axis from {label}")
+        } else {
+            String::new()
         }
     }
 }

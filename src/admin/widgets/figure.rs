@@ -28,13 +28,14 @@ impl Look {
         if has_reason { self } else { Self::Plain }
     }
 
-    /// Of dead letters, some of which are new.
+    /// Returns the look of a number of dead letters, of which `new` are new.
     pub(crate) fn of_dead_letters(all: u64, new: u64) -> Self {
         let look = if new > 0 { Self::Bad } else { Self::Hot };
         look.when(all > 0)
     }
 
-    /// Of a share in per cent, which is well from 99 on, and of a few not bad yet unless it is none of them.
+    /// Returns the look of a share: good from 99 % on, and not yet bad from 50 % on, or if the whole is small and the
+    /// part is not zero.
     pub(crate) fn of_share(part: u64, whole: u64) -> Self {
         match part * 100 {
             well if well >= whole * 99 => Self::Plain,

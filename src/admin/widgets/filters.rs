@@ -61,11 +61,10 @@ filters! {
     lap: Duration => String, print::lap;
     /// `3 min ago`, `in 9 min`.
     relative: Timestamp => Time, Time::relative;
-    /// The same for the beginning of a minute in which something happened.
     /// How long until then, without a `title` of its own: `in 9 min`.
     until: Timestamp => String, |at| Time::relative(at).text();
     moment: Timestamp => Time, Time::at;
-    /// The same to the millisecond.
+    /// `2026-11-21 06:40:12.345`, to the millisecond.
     exactly: Timestamp => Time, |at| Time::by("%Y-%m-%d %H:%M:%S.%3f", at);
     /// The time of day to the minute.
     minute: Timestamp => Time, Time::minute;

@@ -1,9 +1,9 @@
-//! What went wrong, and what to look at.
+//! The likely causes of failed attempts, and where to look.
 
 use super::*;
 use crate::model::delivery::AttemptResult;
 
-/// What a failed attempt with this answer means, in plain language, and what to look at.
+/// A hint for a failed attempt: the meaning of its result in plain language, and where to look.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "widgets/hint.html")]
 pub(crate) struct Hint<'a>(&'a AttemptResult);

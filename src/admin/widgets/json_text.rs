@@ -11,8 +11,8 @@ pub(crate) struct JsonCode(Vec<Line>);
 
 part!(JsonCode);
 
-/// Whether something that can be folded ends before the line, and whether something begins behind it; then its parts,
-/// each with its class: a name `k`, a text `s`, another value `n`, or nothing for what stands between them.
+/// A line of JSON: whether a part that can be folded ends before it, whether one begins behind it, and its tokens, each
+/// with its class: `k` for a name, `s` for a string, `n` for another value, and none for the signs between them.
 type Line = (bool, bool, Vec<(&'static str, String)>);
 
 impl JsonCode {

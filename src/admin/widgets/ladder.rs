@@ -1,4 +1,4 @@
-//! What a retry policy comes to: how long it waits before each attempt, if all of them fail.
+//! The attempts that a retry policy makes: how long it waits before each of them, if all of them fail.
 
 use super::*;
 use crate::base::TimeScale;

@@ -1,4 +1,4 @@
-//! What a page has to say: about the last action, and about a list with nothing in it.
+//! Messages of a page: about the last action, and about a list without rows.
 
 use super::*;
 

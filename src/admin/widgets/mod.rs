@@ -1,5 +1,5 @@
-//! What pages are made of, made from types of the model. A part is a struct with a template; its output is
-//! escaped where it is made, so a page prints it as it is.
+//! The parts of pages, which show types of the model. A part is a struct with a template; its output is escaped where
+//! it is made, so a page prints it as it is.
 
 pub(crate) mod badge;
 pub(crate) mod body_view;

@@ -38,8 +38,8 @@ pub(crate) fn listed(names: &[impl Display]) -> String {
     }
 }
 
-/// What stands for an event in a list: its type. The type of messages says nothing: of these it is the subject or the
-/// id.
+/// Returns the text that names an event in a list: its type. Messages all have the same type, so for these it is the
+/// subject, or the id.
 pub(crate) fn called<'a>(event_type: &'a str, subject: &'a Option<String>, id: &'a str) -> &'a str {
     match event_type {
         EVENT_TYPE => subject.as_deref().unwrap_or(id),
@@ -47,7 +47,7 @@ pub(crate) fn called<'a>(event_type: &'a str, subject: &'a Option<String>, id: &
     }
 }
 
-/// As `span`, with a tenth of a millisecond below ten: `0.4 ms`, `9.9 ms`, `25 ms`.
+/// Formats a duration like [`span`], with a tenth of a millisecond below ten: `0.4 ms`, `9.9 ms`, `25 ms`.
 pub(crate) fn lap(lap: Duration) -> String {
     match lap.as_millis() {
         0..10 => format!("{:.1} ms", lap.as_secs_f64() * 1_000.0),
@@ -75,7 +75,7 @@ pub(crate) fn status(status: EntityStatus) -> &'static str {
     }
 }
 
-/// Whether it fills more than a line beside its label.
+/// Reports whether the text fills more than the line beside its label.
 pub(crate) fn is_long(text: &str) -> bool {
     text.len() > 24
 }

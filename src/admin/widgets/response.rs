@@ -1,8 +1,8 @@
-//! What came of an attempt, in the words of HTTP and of networks. Azure's words stand beside them.
+//! The results of attempts in the words of HTTP and of networks. Azure's words stand beside them.
 
 use super::*;
 
-/// What came of one attempt: `503 Service Unavailable`, `Connection refused`, `No response within 30 s`.
+/// Describes the result of an attempt: `503 Service Unavailable`, `Connection refused`, `No response within 30 s`.
 pub(crate) fn of_attempt(attempt: &DeliveryAttempt) -> String {
     let (answer, took) = (&attempt.result, attempt.duration);
     match (answer.outcome, answer.status()) {
@@ -11,7 +11,8 @@ pub(crate) fn of_attempt(attempt: &DeliveryAttempt) -> String {
     }
 }
 
-/// The same for an outcome of which less is known; `error` says what went wrong where there was no response.
+/// Describes an outcome when the duration of its attempt is not known; `error` says what went wrong where there was no
+/// response.
 pub(crate) fn words(outcome: Outcome, status: Option<u16>, error: Option<&str>) -> String {
     let without = || outcome.title(error.unwrap_or_default()).to_owned();
     status.map_or_else(without, of_status)

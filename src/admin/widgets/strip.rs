@@ -8,7 +8,7 @@ use crate::store::views::RecentAttempt;
 #[template(path = "widgets/strip.html")]
 pub(crate) struct Strip {
     slots: usize,
-    /// Whether each succeeded, with what is said of it; in a list they are only drawn.
+    /// The bars: whether the attempt succeeded, and its description, which is empty in a row of a list.
     bars: Vec<(bool, String)>,
     is_wide: bool,
 }
@@ -20,7 +20,7 @@ pub(crate) fn succeeded(outcome: Outcome) -> bool {
 }
 
 impl Strip {
-    /// Of what came of the newest `slots` attempts, newest first, for a row of a list.
+    /// Makes the strip for a row of a list from the outcomes of the newest `slots` attempts, newest first.
     pub(crate) fn row(outcomes: &[Outcome], slots: usize) -> Self {
         let shown = outcomes.iter().take(slots).rev();
         let bars = shown.map(|each| (succeeded(*each), String::new()));

@@ -47,9 +47,10 @@ impl Time {
     pub(crate) fn minute(at: Timestamp) -> Self {
         let reader = Reader::current();
         let day = |at| reader.zone.local(at).date();
-        match day(at) == day(reader.now) {
-            true => Self::by("%H:%M", at),
-            false => Self::by("%Y-%m-%d %H:%M", at),
+        if day(at) == day(reader.now) {
+            Self::by("%H:%M", at)
+        } else {
+            Self::by("%Y-%m-%d %H:%M", at)
         }
     }
 

@@ -49,7 +49,7 @@ impl AlertRuleForm {
         Self(Shape::of::<AlertRule>().form(&json!(rule)))
     }
 
-    /// What the form defines, or all that is wrong with it.
+    /// Returns the alert rule that the form defines, or everything that is wrong with the form.
     fn read(&self) -> Result<AlertRule, Vec<FormError>> {
         let mut document = json!({ "enabled": false });
         let unread = Shape::of::<AlertRule>().write(&self.0, &mut document);
@@ -119,7 +119,8 @@ impl AlertChannelForm {
         call.visitor.leave(said, PAGE).await
     }
 
-    /// What the form defines, or all that is wrong with it. Secrets that are left empty stay.
+    /// Returns the alert channel that the form defines, or everything that is wrong with the form. Secrets that are
+    /// left empty keep their value.
     fn read(
         &self,
         site: &Site,

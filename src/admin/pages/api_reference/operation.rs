@@ -1,11 +1,11 @@
-//! What one method at one path is for, and how it is asked.
+//! The operations of the API: the purpose of one method at one path, and a request for it.
 
 use super::*;
 
 /// The methods of a path, in the order in which people think of them.
 const METHODS: [&str; 6] = ["get", "put", "patch", "post", "delete", "options"];
 
-/// What the ids of operations end with that stand at a second path, that of Azure Resource Manager.
+/// The ending of the operation ids of those operations that have a second path, that of Azure Resource Manager.
 pub(super) const SECOND_PATH: &str = "ByResourceId";
 
 /// An operation where it stands in the document.
@@ -55,7 +55,7 @@ impl<'a> Operation<'a> {
         self.json["x-everpost-role"].as_str().unwrap_or(otherwise)
     }
 
-    /// What a search looks into.
+    /// Returns the text that a search looks into, in lower case.
     pub(super) fn searched(&self) -> String {
         let [summary, description] = ["summary", "description"].map(|name| said(&self.json[name]));
         let names = [self.method, self.path, self.id(), self.area(), self.takes()].join(" ");

@@ -20,7 +20,7 @@ pub(super) fn said(json: &Value) -> String {
     json.as_str().unwrap_or_default().replace('`', "")
 }
 
-/// What a value of a schema looks like, in a few words.
+/// Describes the values of a schema in a few words.
 #[derive(Template)]
 #[template(path = "widgets/api_kind.html")]
 pub(super) struct Kind<'a>(pub(super) &'a Value);
@@ -80,7 +80,7 @@ impl<'a> Kind<'a> {
         self.0["$ref"].as_str()?.strip_prefix(SCHEMAS)
     }
 
-    /// What it is, apart from `null`.
+    /// Reports whether the type of the schema is `kind`, or `kind` and `null`.
     fn is(&self, kind: &str) -> bool {
         let types = &self.0["type"];
         types == kind || types[0] == kind
@@ -90,7 +90,7 @@ impl<'a> Kind<'a> {
         elements(&self.0["type"]).any(|each| each == "null")
     }
 
-    /// What it can be, of a few texts.
+    /// Returns the values of an `enum`, except `null`.
     fn words(&self) -> Vec<String> {
         let words = elements(&self.0["enum"]).filter(|word| !word.is_null());
         words.map(shown).collect()
@@ -111,7 +111,7 @@ impl<'a> Rows<'a> {
         elements(&self.object["required"]).any(|each| each == name)
     }
 
-    /// Those of the object with properties of its own that a property holds, or holds a list of.
+    /// Returns the rows of a property whose value is an object with properties of its own, or a list of such objects.
     fn within(&self, name: &str, schema: &'a Value) -> Option<Rows<'a>> {
         let mut forms = elements(&schema["anyOf"]).filter(|form| form["type"] != "null");
         let only = forms.next().filter(|_| forms.next().is_none());

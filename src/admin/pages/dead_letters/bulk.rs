@@ -1,5 +1,5 @@
-//! What is done with all dead letters that a filter means: send them again as a replay job, take them out of
-//! their queues, or keep them as a file. Each says first how many there are.
+//! Actions on all dead letters that match a filter: resubmit them in a replay job, remove them from their queues, or
+//! download them. Each of them first shows how many there are.
 
 use std::vec::IntoIter;
 
@@ -92,9 +92,10 @@ pub(crate) async fn purge(Query(search): Query<Search>, call: Call) -> PageResul
         let stay = print::plural(held, "is held", "are held");
         said.push_str(&format!("; {stay} by receivers and stay"));
     }
-    let flash = match is_whole {
-        true => Flash::done(format!("{said}.")),
-        false => Flash::failed(format!("{said}. There are more: purge again.")),
+    let flash = if is_whole {
+        Flash::done(format!("{said}."))
+    } else {
+        Flash::failed(format!("{said}. There are more: purge again."))
     };
     let back = format!("{LIST}{}", search.query());
     call.visitor.leave(flash, &back).await

@@ -30,7 +30,7 @@ impl ResubmitForm {
         })
     }
 
-    /// What is sent where and how fast, by the rules of the management API.
+    /// Returns the replay request that the form defines, or everything that the management API has against it.
     pub(crate) fn request<S>(&self, call: &Call<S>) -> Result<ReplayRequest, Vec<FormError>> {
         let kind = self.kind.as_str();
         let target = match kind.split_once(' ') {

@@ -18,7 +18,7 @@ struct GroupTable {
     folded: Vec<GroupRow>,
     /// Groups beyond those that are shown.
     more: usize,
-    /// Whether older dead letters were not looked at.
+    /// Is true if older dead letters were not looked at.
     is_partial: bool,
 }
 
@@ -107,8 +107,8 @@ fn export(search: &Search, form: &str) -> String {
     format!("{LIST}/export{query}{sign}form={form}")
 }
 
-/// Whether they are counted as they come: those of everything, of a topic or of an event subscription, for any reason
-/// or for one.
+/// Reports whether the store keeps a count for this filter: it does for all dead letters, those of a topic and those of
+/// an event subscription, each for one reason or for all.
 fn is_counted(filter: &DeadLetterFilter) -> bool {
     let plain = DeadLetterFilter {
         topic: filter.topic,
@@ -143,8 +143,8 @@ fn count(filter: &DeadLetterFilter, all: &[DeadLetterGroup], registry: &Registry
     is_counted(filter).then(|| meant.map(|group| group.dead_letters).sum())
 }
 
-/// All of them by reason and subscription, the biggest group first. Counted without looking at dead letters; when the
-/// newest came is known of those among the `newest` of all.
+/// Groups all dead letters by reason and subscription, with the biggest group first. The numbers come from counters;
+/// when the newest one came is known only for those groups that have dead letters among the `newest` of all.
 fn by_subscription(
     summary: &[DeadLetterGroup],
     newest: &[DeliveryRow],
@@ -191,7 +191,7 @@ fn by_subscription(
     }
 }
 
-/// Those that are asked for, by what was chosen.
+/// Groups the dead letters that match a filter by the chosen criterion.
 async fn grouped(
     call: &Call,
     filter: &DeadLetterFilter,
@@ -256,7 +256,8 @@ fn grouped_by(search: &Search) -> &'static str {
     }
 }
 
-/// What the receiver said about it, or what the last attempt came to and what the reason means.
+/// Returns why an event was dead-lettered: in the words of the receiver, or by the status of the last attempt and the
+/// meaning of the reason.
 fn reason(row: &DeliveryRow) -> String {
     let own = row.dead_letter.description.as_deref().map(print::visible);
     let reason = own.or_else(|| row.dead_letter_reason.map(response::of_reason));

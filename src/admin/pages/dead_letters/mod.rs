@@ -66,7 +66,7 @@ fn obstacle(site: &Site, row: &DeliveryRow) -> Option<String> {
 }
 
 impl DeadLetter {
-    /// What is to be resubmitted.
+    /// Returns the delivery to resubmit, or a conflict where something stands in the way.
     fn row(&self) -> PageResult<&DeliveryRow> {
         match &self.obstacle {
             None => Ok(&self.detail.row),
@@ -110,7 +110,8 @@ pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
     })
 }
 
-/// As the code that delivers writes it; `None` where nobody is called, or the subscription is gone.
+/// Drafts the request with the code that delivers; `None` where no webhook is called, or where the subscription is
+/// gone.
 fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
     let (registry, row) = (call.broker.registry(), &call.of.detail.row);
     let (topic, subscription) = registry.subscription(row.subscription_id)?;
@@ -168,10 +169,10 @@ impl Deletable for DeadLetter {
     }
 }
 
-/// Of a new delivery of an event.
+/// The remark for a new delivery of an event.
 pub(crate) const FROM_NOW: &str = "Its attempts and time to live start now.";
 
-/// What is sent to one subscription alone.
+/// Returns the remark for an event that is sent to one subscription alone.
 pub(crate) fn to_nobody_else(published_at: Timestamp, now: Timestamp) -> String {
     let published = print::relative(published_at, now);
     format!("The event was published {published}; no other subscription gets it.")

@@ -16,16 +16,16 @@ part!(FilterResults);
 
 pub(crate) struct Row {
     pub(crate) explanation: Explanation,
-    /// Whether it got the event, or would get it.
+    /// Is true if the subscription got the event, or would get it.
     matched: bool,
-    /// What it makes of a stored event now that it has not got.
+    /// The result of the present filter for a stored event that the subscription did not get.
     now: Option<Explanation>,
     /// Where to send the event after all, for those who may.
     send: Option<String>,
 }
 
 impl FilterResults {
-    /// What the subscriptions that `topic` has now make of `event`, and made of it.
+    /// Explains what the present subscriptions of `topic` did with a stored event, and what they would do with it now.
     pub(crate) async fn new(
         event: &EventDetail,
         topic: &Arc<TopicEntry>,
@@ -49,7 +49,7 @@ impl FilterResults {
         Ok(results)
     }
 
-    /// What they would make of `event` if it were published at `at`.
+    /// Explains what the subscriptions of `topic` would do with `event` if it were published at `at`.
     pub(crate) async fn of_pasted(
         event: &Event,
         topic: &Arc<TopicEntry>,
@@ -73,7 +73,7 @@ impl FilterResults {
         self.rows.iter().filter(|row| row.matched).count()
     }
 
-    /// Those whose filters match, but which took nothing, and why.
+    /// Returns the subscriptions whose filters match but which did not take the event, each with the reason.
     pub(crate) fn passed_over(&self) -> Vec<(&Row, String)> {
         let cause = |row: &Row| {
             let (it, later) = (&row.explanation, SkipReason::CreatedLater);

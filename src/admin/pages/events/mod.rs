@@ -33,7 +33,7 @@ pub(crate) fn events_of(topic: &TopicName) -> String {
 pub(crate) struct EventTable {
     pub(crate) rows: Vec<EventRow>,
     empty: Empty,
-    /// Whether rows name their topic.
+    /// Is true if rows name their topic.
     with_topic: bool,
 }
 

@@ -54,7 +54,7 @@ impl InspectorForm {
         Self(Shape::of::<InspectorDefinition>().form(&json!(definition)))
     }
 
-    /// What the form defines, or all that is wrong with it.
+    /// Returns the inspector that the form defines, or everything that is wrong with the form.
     fn read(&self) -> Result<InspectorDefinition, Vec<FormError>> {
         let blank = json!({ "answers": "" }); // which is rejected
         Shape::of::<InspectorDefinition>().define(&self.0, blank, parse_inspector)

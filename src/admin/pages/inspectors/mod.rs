@@ -184,9 +184,10 @@ pub(crate) async fn subscribe(call: Call<Inspector>) -> PageResult<Flash> {
         .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
     let well = format!("This inspector now gets the events of {of}.");
     let failed = format!("Topic {of} already has an event subscription {inspector}.");
-    match deliver_to(&call, &topic, name, inspector, None).await? {
-        true => Ok(Flash::done(well)),
-        false => Ok(Flash::failed(failed)),
+    if deliver_to(&call, &topic, name, inspector, None).await? {
+        Ok(Flash::done(well))
+    } else {
+        Ok(Flash::failed(failed))
     }
 }
 

@@ -54,7 +54,8 @@ impl NamespaceForm {
         Self(Shape::of::<NamespaceRequest>().form(&document.unwrap_or_default()))
     }
 
-    /// What `parse` makes of the document that the form stands for, or all that is wrong with it.
+    /// Returns the namespace that `parse` reads from the document of the form, or everything that is wrong with the
+    /// form.
     fn read(
         &self,
         parse: impl FnOnce(&Value) -> Result<NamespaceDefinition, InvalidResource>,

@@ -1,4 +1,4 @@
-//! What a webhook would be sent for an event: written by the code that delivers.
+//! The request that a webhook would get for an event, written by the code that delivers.
 
 use super::*;
 use crate::wire::received::header_texts;

@@ -72,7 +72,7 @@ fn typed(text: &str, topic: Option<&TopicEntry>) -> Result<Filter, FormError> {
     parse_filter(dialect, &filter).map_err(|invalid| wrong(sentence(&invalid.to_string())))
 }
 
-/// The same question for the API and the command.
+/// Returns the call of the API, and the command, that give the same explanation.
 fn recipe(call: &Call, event: &str, topic: &TopicEntry, subscription: Option<&str>) -> Recipe {
     let (event, name) = (event.trim(), &topic.topic.name);
     let of = subscription.unwrap_or_default().to_owned();

@@ -22,7 +22,7 @@ pub(crate) enum Tool {
     Signature,
 }
 
-/// What each is called, its place and drawing; what it answers; and what is pasted.
+/// The tools, each with its title, path, icon, question and instructions.
 #[rustfmt::skip] // a table
 const TOOLS: [(Tool, &str, &str, &str, &str, &str); 3] = [
     (Tool::Filter, "Try a filter", "filter", "search",
@@ -36,7 +36,7 @@ const TOOLS: [(Tool, &str, &str, &str, &str, &str); 3] = [
         "Paste the secret of an event subscription and a request that its webhook got. It is checked as the Standard Webhooks libraries do."),
 ];
 
-/// What is pasted and chosen; each tool has some of it.
+/// The pasted texts and chosen values of all tools; each tool uses some of them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Pasted {
@@ -63,7 +63,7 @@ enum Outcome {
     /// How an event fares with a filter that belongs to nobody, or with that of an event subscription, clause by
     /// clause; why it does not match; and the question for the command line.
     Filter(FilterResult, Option<String>, Option<String>, Recipe),
-    /// Of all subscriptions of a topic.
+    /// The results of the filters of all subscriptions of a topic.
     Everybody(FilterResults, Recipe),
     /// From and into which schemas, and what is sent.
     Request {
@@ -75,7 +75,7 @@ enum Outcome {
     Signature(SignatureVerdict),
 }
 
-/// What serves the page of a tool: the form with an event to begin with, and the form with what it comes to.
+/// Serves the page of a tool: a GET draws the form with an example event, a POST draws it with the result.
 pub(crate) fn tool(tool: Tool) -> MethodRouter<Arc<Site>> {
     let open = move |Query(chosen): Query<Pasted>, call: Call| async move {
         let pasted = Pasted {

@@ -11,14 +11,14 @@ const HEADER_BYTES_MAX: usize = 4_096;
 /// Bytes of a pasted body: as many as a batch of events has by its preferred size.
 const BODY_BYTES_MAX: usize = PUBLISH_BYTES_MAX;
 
-/// Whether the signature is right, and what may be the matter.
+/// The result of checking a signature, with the likely cause of a wrong one.
 #[derive(Template)]
 #[template(path = "widgets/signature.html")]
 pub(super) struct SignatureVerdict {
     why_not: Option<NotSigned>,
     /// When it was signed, by its timestamp.
     sent_at: Option<Timestamp>,
-    /// Whether it would have been right then.
+    /// Is true if the signature would have been right at that time.
     was_right: bool,
     now: Timestamp,
 }

@@ -10,7 +10,7 @@ use crate::wire::resource::{parse_queue, parse_service_bus_subscription};
 #[serde(transparent)]
 pub(crate) struct QueueForm(Form);
 
-/// Of queues that detect duplicates.
+/// The field for how long a queue remembers message ids in order to detect duplicates.
 pub(crate) const WINDOW: &str = "duplicateDetectionHistoryTimeWindow";
 
 /// The filter of the first rule of a new subscription.

@@ -31,7 +31,7 @@ pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageRe
     })
 }
 
-/// Those that match, each on a line as the management API shows it.
+/// Exports the queues that match the filter, one JSON document a line, as the management API shows them.
 pub(crate) async fn export(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
     let found = filter.matching(queues(&call), key);
     let tier = call.broker.options().service_bus_tier;

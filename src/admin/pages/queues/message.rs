@@ -34,7 +34,7 @@ impl QueuedMessage {
         &self.peeked.event.event.id
     }
 
-    /// As it counts for the size of the queue.
+    /// Returns the size of the message in bytes, as it counts for the size of the queue.
     pub(crate) fn size(&self) -> usize {
         self.peeked.event.event.data.len()
     }
@@ -61,7 +61,7 @@ impl QueuedMessage {
         }
     }
 
-    /// What its sender has told the broker, besides the message id.
+    /// Returns the properties that the sender has set for the broker, except the message id.
     fn broker_properties(&self) -> Vec<(&'static str, String)> {
         let it = &self.properties;
         let correlation = it.correlation_id.as_ref().map(AmqpValue::plain);
@@ -80,7 +80,7 @@ impl QueuedMessage {
         given.collect()
     }
 
-    /// What the application and receivers have set, each value as JSON.
+    /// Returns the properties that the application and receivers have set, each value as JSON.
     fn application_properties(&self) -> Vec<(String, Value)> {
         let set = self.peeked.properties.as_deref().unwrap_or_default();
         let all = self.sent.application_properties_with(set);

@@ -15,7 +15,7 @@ use crate::model::queue::{MessageSubscription, QueueDefinition, ServiceBusTier};
 
 const LIST: &str = "/admin/queues";
 
-/// What people call it.
+/// The noun for a queue in titles and messages.
 const QUEUE: &str = "queue";
 const SUBSCRIPTION: &str = "subscription";
 
@@ -35,7 +35,7 @@ impl Queue {
         })
     }
 
-    /// Whether it is a subscription of a Service Bus topic.
+    /// Reports whether this is the queue of a subscription of a Service Bus topic.
     pub(crate) fn is_subscription(&self) -> bool {
         self.topic.subscription_kind(&self.subscription) == SubscriptionKind::ServiceBus
     }
@@ -57,26 +57,27 @@ impl Queue {
         &self.topic.topic.name
     }
 
-    /// As the broker names it.
+    /// Returns the topic and the subscription, the two parts of a queue in the broker.
     pub(crate) fn names(&self) -> crate::broker::Queue {
         (Arc::clone(&self.topic), Arc::clone(&self.subscription))
     }
 
     /// Where messages to it are typed.
     pub(crate) fn sends_at(&self) -> String {
-        let page = match self.is_subscription() {
-            true => paths::service_bus_topic_page(self.topic_name().as_str()),
-            false => self.page(),
+        let page = if self.is_subscription() {
+            paths::service_bus_topic_page(self.topic_name().as_str())
+        } else {
+            self.page()
         };
         format!("{page}/send")
     }
 
-    /// As filters name its messages and dead letters.
+    /// Returns the name by which filters choose its messages and dead letters: `orders/billing`.
     pub(crate) fn filter(&self) -> String {
         format!("{}/{}", self.topic_name(), self.subscription.name)
     }
 
-    /// As the management API shows it.
+    /// Renders the queue as the management API shows it.
     fn document(&self, counts: &MessageCounts, bytes: u64, tier: ServiceBusTier) -> Value {
         let shown = resource::render_queue(&self.topic, &self.subscription, counts.told(bytes));
         shown.map_or(Value::Null, |shown| resource::in_tier(shown, tier))

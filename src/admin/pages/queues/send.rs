@@ -51,9 +51,10 @@ impl Sheet<Queue> for MessageForm {
     }
 
     fn remark(call: &Call<Queue>) -> String {
-        let says = match call.of.definition.pull.receiving.has_sessions {
-            true => "Required. Messages with the same one are received in their order.",
-            false => "",
+        let says = if call.of.definition.pull.receiving.has_sessions {
+            "Required. Messages with the same one are received in their order."
+        } else {
+            ""
         };
         says.to_owned()
     }

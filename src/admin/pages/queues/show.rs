@@ -21,9 +21,9 @@ pub(crate) struct Place {
 
 /// How clients reach a queue or a topic.
 pub(crate) struct Access {
-    /// As a text of JSON, which Python reads. In the place of a hidden key stands `KEY`.
+    /// The connection string as a JSON string, which is also one in Python. A hidden key is replaced by `KEY`.
     pub(crate) connection: Value,
-    /// With each key that is shown.
+    /// The connection strings of the keys that are shown.
     pub(crate) connections: Vec<(KeyName, String)>,
     pub(crate) keys: Keys,
 }
@@ -49,19 +49,16 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
     let sessions = of.definition.pull.receiving.has_sessions.then(sessions);
     let sessions = OptionFuture::from(sessions).await.transpose()?;
     let at = |place: Place| link(&of.page(), &Filled::with(place).pairs());
-    let (access, recipe) = match of.is_subscription() {
-        true => {
-            let (topic, own) = (segment(name.as_str()), of.name());
-            let path = format!("/serviceBusTopics/{topic}/subscriptions/{own}");
-            let show = "everpost service-bus subscriptions show";
-            let command = format!("{show} {own} --topic {name}");
-            (None, Recipe::of(call, &path, command))
-        }
-        false => {
-            let path = format!("/queues/{}", segment(name.as_str()));
-            let recipe = Recipe::of(call, &path, format!("everpost queues show {name}"));
-            (Some(Access::of(call, &of.topic, shown).await?), recipe)
-        }
+    let (access, recipe) = if of.is_subscription() {
+        let (topic, own) = (segment(name.as_str()), of.name());
+        let path = format!("/serviceBusTopics/{topic}/subscriptions/{own}");
+        let show = "everpost service-bus subscriptions show";
+        let command = format!("{show} {own} --topic {name}");
+        (None, Recipe::of(call, &path, command))
+    } else {
+        let path = format!("/queues/{}", segment(name.as_str()));
+        let recipe = Recipe::of(call, &path, format!("everpost queues show {name}"));
+        (Some(Access::of(call, &of.topic, shown).await?), recipe)
     };
     answer!("pages/queue.html", visitor, of.name(), {
         counts: MessageCounts = counts.await?.pop().unwrap_or_default(),
@@ -98,7 +95,8 @@ impl Access {
         Self::with(call, &keys, None, shown).await
     }
 
-    /// The same of a rule; without its name, each key is a rule.
+    /// Returns the access with the keys of an access rule. Without the name of a rule, the name of each key is used as
+    /// one.
     pub(crate) async fn with<S: Keyed>(
         call: &Call<S>,
         keys: &AccessKeys,
@@ -134,17 +132,19 @@ impl Deletable for Queue {
     const NOUN: &'static str = QUEUE;
 
     fn noun(&self) -> &'static str {
-        match self.is_subscription() {
-            true => SUBSCRIPTION,
-            false => QUEUE,
+        if self.is_subscription() {
+            SUBSCRIPTION
+        } else {
+            QUEUE
         }
     }
 
     async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
         let depth = call.depth(call.of.subscription.id).await?;
-        let clients = match call.of.is_subscription() {
-            true => "Its rules are deleted with it, and its clients are rejected.",
-            false => KEYS_STOP,
+        let clients = if call.of.is_subscription() {
+            "Its rules are deleted with it, and its clients are rejected."
+        } else {
+            KEYS_STOP
         };
         Ok(losing(question.would(clients), depth, &MESSAGES))
     }
@@ -152,9 +152,10 @@ impl Deletable for Queue {
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
         let (of, broker, by) = (&call.of, &call.broker, call.by());
         let (topic, own) = (of.topic_name(), &of.subscription.name);
-        let deleted = match of.is_subscription() {
-            true => broker.delete_service_bus_subscription(by, topic, own).await,
-            false => broker.delete_queue(by, topic).await,
+        let deleted = if of.is_subscription() {
+            broker.delete_service_bus_subscription(by, topic, own).await
+        } else {
+            broker.delete_queue(by, topic).await
         };
         Ok(deleted?)
     }
@@ -163,8 +164,9 @@ impl Deletable for Queue {
 /// The page of a queue or topic.
 pub(crate) fn entity_page(registry: &Registry, to: &TopicName) -> String {
     let topic = registry.topic(to);
-    match topic.is_some_and(|topic| topic.topic.kind.entity() == EntityKind::ServiceBusTopic) {
-        true => paths::service_bus_topic_page(to.as_str()),
-        false => paths::queue_page(to.as_str()),
+    if topic.is_some_and(|topic| topic.topic.kind.entity() == EntityKind::ServiceBusTopic) {
+        paths::service_bus_topic_page(to.as_str())
+    } else {
+        paths::queue_page(to.as_str())
     }
 }

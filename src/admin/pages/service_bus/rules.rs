@@ -14,7 +14,7 @@ pub(crate) struct BusRule {
 }
 
 impl BusRule {
-    /// Those of the subscription; a queue has none.
+    /// Returns the rules of the subscription; a queue has none.
     pub(crate) fn all_of(call: &Call<Queue>) -> Vec<Self> {
         let of = &call.of;
         let all = of.topic.rules.of(of.subscription.id);
@@ -25,12 +25,12 @@ impl BusRule {
         .collect()
     }
 
-    /// As the management API shows it.
+    /// Renders the rule as the management API shows it.
     fn document(&self) -> Value {
         resource::render_rule(&self.of.topic, &self.of.subscription, &self.rule)
     }
 
-    /// What its filter asks, as in SQL.
+    /// Returns the filter of the rule in the syntax of SQL.
     pub(crate) fn filter(&self) -> String {
         resource::filter_text(&self.document()["properties"])
     }
@@ -128,9 +128,10 @@ impl RuleForm {
         let kind = self.0.text(TYPE);
         let kept = |part: &str| {
             let parameters = &shown["properties"][part]["parameters"];
-            match parameters.is_null() {
-                true => json!({}),
-                false => json!({ "parameters": parameters }),
+            if parameters.is_null() {
+                json!({})
+            } else {
+                json!({ "parameters": parameters })
             }
         };
         let mut properties = json!({ "action": kept("action") });
@@ -172,7 +173,7 @@ impl Deletable for BusRule {
     }
 }
 
-/// What is tried: a rule that there is, or a condition.
+/// The filter to try: that of an existing rule, or a condition that was typed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RuleTrial {

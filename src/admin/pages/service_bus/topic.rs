@@ -205,7 +205,7 @@ impl BusTopic {
         }
     }
 
-    /// As filters name its messages and dead letters.
+    /// Returns the name by which filters choose its messages and dead letters.
     fn filter(&self) -> String {
         whole_topic(&self.0.topic.name)
     }

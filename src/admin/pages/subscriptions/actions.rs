@@ -1,4 +1,4 @@
-//! What can be done with event subscriptions.
+//! The actions on event subscriptions.
 
 use super::*;
 use crate::admin::pages::delivery::came_of;

@@ -17,7 +17,7 @@ const OPERATORS: [(&str, &[Takes]); 4] = [
     ("There or not", &[Takes::Nothing]),
 ];
 
-/// What the form is for: a new subscription of a topic, or a change of one.
+/// The purpose of the form: a new subscription of a topic, or a change of an existing one.
 #[derive(Clone)]
 pub(crate) struct Editing {
     pub(super) topic: Arc<TopicEntry>,
@@ -27,9 +27,10 @@ pub(crate) struct Editing {
 impl Subject for Editing {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         let topic = site.topic(name_of(names, "topic"))?;
-        let current = match names.contains_key("name") {
-            true => Some(Subscription::find(site, names).await?.subscription),
-            false => None,
+        let current = if names.contains_key("name") {
+            Some(Subscription::find(site, names).await?.subscription)
+        } else {
+            None
         };
         Ok(Self { topic, current })
     }
@@ -68,9 +69,10 @@ impl Editing {
 
 async fn draw_form(call: &Call<Editing>, form: Draft, trial: Option<TrialText>) -> PageResult {
     let (topic, of) = (&call.of.topic, &call.of.topic.topic.name);
-    let inspectors = match form.kind.is_pushed() {
-        true => call.views.inspectors().await?,
-        false => Vec::new(),
+    let inspectors = if form.kind.is_pushed() {
+        call.views.inspectors().await?
+    } else {
+        Vec::new()
     };
     let title = match (&call.of.current, form.kind) {
         (Some(current), _) => format!("Edit event subscription {}", current.name),

@@ -87,7 +87,7 @@ impl SubscriptionFilter {
     }
 }
 
-/// Whether it belongs under the tab of that name; under one that is not known nothing does.
+/// Reports whether the subscription belongs under the tab of that name; nothing belongs under an unknown one.
 fn is_in_tab(tab: &str, state: &Stand<'_>) -> bool {
     match tab {
         "" => true,
@@ -108,15 +108,16 @@ fn empty(visitor: &Visitor, list: &List) -> Empty {
         return Empty::no_match("No subscription matches this filter.", PATH);
     }
     let has_topic = visitor.standing.registry.made_topics().next().is_some();
-    let (text, step) = match has_topic {
-        true => (
+    let (text, step) = if has_topic {
+        (
             "A subscription sends the events of a topic to an endpoint, or keeps them for receivers.",
             visitor.step("/admin/new-subscription", "New subscription"),
-        ),
-        false => (
+        )
+    } else {
+        (
             "A subscription belongs to a topic. Create a topic first.",
             visitor.step("/admin/new-topic", "New topic"),
-        ),
+        )
     };
     Empty::new("subscriptions", "No subscriptions yet.", text).leading_to(step)
 }

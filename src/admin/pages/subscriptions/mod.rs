@@ -37,7 +37,7 @@ impl Subscription {
         (&self.topic.topic.name, &self.subscription.name)
     }
 
-    /// As filters name it: `orders/billing`.
+    /// Returns the name by which filters choose the subscription: `orders/billing`.
     pub(crate) fn filter(&self) -> String {
         let (topic, name) = self.names();
         format!("{topic}/{name}")

@@ -93,7 +93,7 @@ pub(crate) async fn stop_signing(call: Call<Subscription>) -> PageResult<Flash> 
     Ok(Flash::done(format!("{name} signs no more.")))
 }
 
-/// The same, if it has requests to sign.
+/// Returns the subscription itself, or an error if it sends no requests that could be signed.
 fn signer(of: &Subscription) -> PageResult<&Subscription> {
     match of.subscription.definition.destination.signing() {
         Some(_) => Ok(of),

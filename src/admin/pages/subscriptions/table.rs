@@ -13,9 +13,9 @@ pub(crate) struct SubscriptionTable {
     pub(super) rows: Vec<(Subscription, QueueDepth, SubscriptionDay, Strip)>,
     standing: Arc<Standing>,
     now: Timestamp,
-    /// Whether rows can be ticked, to do something with all of them.
+    /// Is true if rows have tick boxes, for an action on many of them.
     pub(super) with_boxes: bool,
-    /// Whether rows name their topic.
+    /// Is true if rows name their topic.
     with_topic: bool,
     /// Where all of them are, if there are more.
     all: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct SubscriptionTable {
 part!(SubscriptionTable);
 
 impl SubscriptionTable {
-    /// Of `subscriptions`, in their order; what it says where there are none is `empty`.
+    /// Reads the table of `subscriptions`, in their order; `empty` is shown where there are none.
     pub(crate) async fn read(
         call: &Call<impl Sync>,
         subscriptions: Vec<Subscription>,
@@ -54,7 +54,7 @@ impl SubscriptionTable {
         })
     }
 
-    /// Of the subscriptions of the topic, or the worst of them.
+    /// Reads the table of the subscriptions of a topic, or of the worst of them if there are too many.
     pub(crate) async fn of_topic(call: &Call<Arc<TopicEntry>>) -> Result<Self, StoreError> {
         let (visitor, topic) = (&call.visitor, &call.of);
         let create = visitor.step(

@@ -11,10 +11,10 @@ use crate::wire::resource::render_filter;
 #[template(path = "widgets/trial.html")]
 pub(crate) struct TrialText {
     pub(crate) topic: TopicName,
-    /// Whether it is tried on messages of a Service Bus topic.
+    /// Is true if the filter is tried on messages of a Service Bus topic.
     pub(crate) is_of_messages: bool,
     pub(crate) findings: TrialFindings,
-    /// Whether there was time for all events.
+    /// Is true if there was time for all events.
     pub(crate) is_complete: bool,
     /// Shown where there was nothing to try it on.
     pub(crate) empty: Empty,

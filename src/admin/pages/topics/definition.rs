@@ -7,7 +7,7 @@ use crate::wire::resource::{parse_namespace_topic, parse_topic};
 /// Where the fields of the mapping are in the document.
 const MAPPING: &str = "inputSchemaMapping.properties.";
 
-/// What they show before anything is typed.
+/// The placeholders of the fields of the mapping.
 const MAPPING_EXAMPLE: [(&str, &str); 5] = [
     ("id.sourceField", "id"),
     ("eventType.sourceField", "kind"),

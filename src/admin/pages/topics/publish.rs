@@ -93,8 +93,9 @@ fn read(call: &Call<Arc<TopicEntry>>, text: &str) -> Result<Vec<Event>, String> 
             Ok(events)
         })
         .map_err(|bad| json_fault::of_events(text, &bad))?;
-    match events.is_empty() {
-        true => Err("There is no event in it.".to_owned()),
-        false => Ok(events),
+    if events.is_empty() {
+        Err("There is no event in it.".to_owned())
+    } else {
+        Ok(events)
     }
 }

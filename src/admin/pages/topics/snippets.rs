@@ -15,7 +15,8 @@ const API_VERSION: &str = "2024-06-01";
 #[template(path = "widgets/snippets.html")]
 pub(crate) struct Snippets {
     topic: Arc<TopicEntry>,
-    /// That of the namespace, of which clients are told the topic apart.
+    /// The URL to publish to; for a topic of a namespace that of the namespace, since clients are given the name of the
+    /// topic besides.
     url: Value,
     /// `None` while it is hidden.
     key: Option<Value>,
@@ -55,7 +56,7 @@ impl Snippets {
         key_header(self.key.as_ref().and_then(Value::as_str))
     }
 
-    /// What receivers ask at `operation` of the subscription, as one word of a shell.
+    /// Returns the URL of an operation of receivers on the subscription, quoted as one word of a shell.
     fn operation(&self, operation: &str, query: &str) -> String {
         let (url, topic) = (self.url.as_str().unwrap_or(""), &self.topic.topic.name);
         let from = self.from.as_ref().map_or("", SubscriptionName::as_str);
@@ -64,7 +65,7 @@ impl Snippets {
         quoted(&url)
     }
 
-    /// Without TLS, which the clients for JavaScript want to hear before they speak.
+    /// Reports whether the URL has no TLS, which the clients for JavaScript must be told in advance.
     fn is_open(&self) -> bool {
         let url = self.url.as_str();
         url.is_some_and(|url| url.starts_with("http://"))

@@ -7,7 +7,7 @@ use super::*;
 #[template(path = "pages/topic_table.html")]
 pub(crate) struct TopicTable {
     rows: Vec<(Arc<TopicEntry>, QueueDepth, TopicDay)>,
-    /// What to do while nobody has made a topic.
+    /// The first step to offer while nobody has made a topic: an address and a label.
     step: Option<(String, &'static str)>,
 }
 

@@ -47,7 +47,8 @@ pub(crate) fn read(form: &Form) -> Result<Option<Value>, String> {
     }
 }
 
-/// What is wrong at the path `inside` the list is said in its row, or with the path before it at the JSON.
+/// Returns the error for a problem at the path `inside` the list: in the row of the clause, or at the field with the
+/// JSON together with the path.
 pub(crate) fn place(form: &Form, inside: &str, problem: &str) -> FormError {
     // What marks code in other places stands as it is in a page.
     let is_empty = form.filled(&format!("{ADVANCED}{inside}")).is_none();
@@ -56,13 +57,14 @@ pub(crate) fn place(form: &Form, inside: &str, problem: &str) -> FormError {
         (false, Some(KEY)) if is_empty => "Enter a key, such as data.total.".into(),
         _ => problem.replace('`', ""),
     };
-    match form.has(ADVANCED) {
-        true => FormError::of(ADVANCED, format!("{ADVANCED}{inside}: {problem}")),
+    if form.has(ADVANCED) {
+        FormError::of(ADVANCED, format!("{ADVANCED}{inside}: {problem}"))
+    } else {
         // Rows have one field for both.
-        false => match inside.strip_suffix(".value") {
+        match inside.strip_suffix(".value") {
             Some(row) => FormError::of(&format!("{ADVANCED}{row}.{VALUES}"), problem),
             None => FormError::of(&format!("{ADVANCED}{inside}"), problem),
-        },
+        }
     }
 }
 

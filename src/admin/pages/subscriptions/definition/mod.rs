@@ -18,10 +18,10 @@ mod tests;
 
 /// The fields that code knows by their names.
 pub(crate) const URL: &str = "endpointUrl";
-/// Whether a first signing secret is made, and one that was brought.
+/// The field that asks for a first signing secret to be made, and the one for a secret that was brought.
 pub(crate) const SIGN: &str = "sign";
 pub(crate) const SIGNING_SECRET: &str = "signingSecrets[0].secret";
-/// What becomes of dead letters: a kind of storage or one of these.
+/// The field for the destination of dead letters, and its values: a kind of storage, the built-in queue, or none.
 pub(super) const DEAD_LETTERS: &str = "deadLetterDestination";
 pub(super) const KEEP: &str = "keep";
 pub(super) const DROP: &str = "drop";
@@ -29,7 +29,7 @@ pub(super) const DIRECTORY: &str = "directory";
 pub(super) const S3: &str = "S3";
 pub(super) const AZURE: &str = "AzureBlob";
 
-/// What is filled in of a webhook.
+/// The path to the properties of a webhook.
 const DESTINATION: &str = "destination.properties";
 
 /// Where the id of a storage account stands.
@@ -115,7 +115,7 @@ pub(crate) struct Draft {
     is_sent: bool,
     /// The `properties` of what is changed, or of what is new.
     stored: Value,
-    /// What is filled in where nothing is chosen; `None` for that itself.
+    /// The draft with the default values; `None` in that one itself.
     blank: Option<Box<Draft>>,
     /// The URL that stays, query and all, where none is typed.
     pub(crate) kept_url: Option<String>,
@@ -127,7 +127,7 @@ pub(crate) struct Draft {
 struct Drawn {
     label: String,
     value: String,
-    /// The same in words; `None` for secrets, and for what is not asked for as things are chosen.
+    /// The value in words; `None` for secrets, and for fields that other choices have hidden.
     said: Option<String>,
     is_choice: bool,
     differs: bool,
@@ -137,13 +137,13 @@ struct Drawn {
 pub(crate) struct Told(Vec<Drawn>);
 
 impl Told {
-    /// Whether there is something of one's own in it, or something wrong.
+    /// Reports whether any of the fields has a value other than the default, or is at fault.
     pub(crate) fn is_open(&self) -> bool {
         let is_own = |each: &Drawn| each.differs && each.said.is_some();
         self.0.iter().any(|each| is_own(each) || each.is_faulty)
     }
 
-    /// What is filled in, in a few words.
+    /// Describes the values of the fields in a few words.
     pub(crate) fn summary(&self) -> String {
         let filled = self.0.iter().filter(|each| !each.value.is_empty());
         let words = filled.filter_map(|each| match (each.said.as_deref()?, each.is_choice) {
@@ -183,7 +183,7 @@ fn in_units<'a>(label: &'a str, said: &str) -> (&'a str, String) {
 }
 
 impl Draft {
-    /// Of the subscription as it is, or of a new one.
+    /// Makes the draft of an existing subscription, or of a new one.
     pub(crate) fn of(topic: &TopicEntry, kind: Kind, current: Option<&EventSubscription>) -> Self {
         let blank = Self::blank(topic, kind);
         let draft = current.map_or_else(|| Self::blank(topic, kind), |it| Self::filled(topic, it));
@@ -248,7 +248,7 @@ impl Draft {
         advanced.cloned().unwrap_or_default()
     }
 
-    /// The same as somebody has filled it in.
+    /// Replaces the values by those that somebody has sent.
     pub(crate) fn sent(self, form: Form) -> Self {
         Self {
             form,
@@ -262,7 +262,8 @@ impl Draft {
         Self { faults, ..self }
     }
 
-    /// What it makes of `current`, or of nothing. A URL, and secrets, that are left out stay.
+    /// Returns the definition that the form makes of `current`, or of nothing, or everything that is wrong with the
+    /// form. A URL, and secrets, that are left out keep their value.
     pub(crate) fn define(
         &self,
         current: Option<&SubscriptionDefinition>,
@@ -364,9 +365,10 @@ impl Draft {
 /// For the macros of `forms.html`.
 impl Draft {
     pub(crate) fn value(&self, name: &str) -> String {
-        match self.is_sent || self.form.has(name) {
-            true => self.form.raw(name).to_owned(),
-            false => self.kind.shape().text(name, &self.stored),
+        if self.is_sent || self.form.has(name) {
+            self.form.raw(name).to_owned()
+        } else {
+            self.kind.shape().text(name, &self.stored)
         }
     }
 
@@ -446,13 +448,13 @@ impl Draft {
         ""
     }
 
-    /// What has been drawn since this was last asked.
+    /// Returns the fields that have been drawn since the last call.
     pub(crate) fn told(&self) -> Told {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         Told(mem::take(&mut *drawn))
     }
 
-    /// What the schema has to say of a field, with a blank behind each sentence.
+    /// Returns what the schema says about a field, with a blank behind each sentence.
     pub(crate) fn help(&self, name: &str) -> String {
         let Some((path, schema)) = self.kind.shape().find(name) else {
             return String::new();
