@@ -14,7 +14,7 @@ pub(super) static MATCHING: LazyLock<Places<MatchingFor>> = LazyLock::new(|| {
     Places::of((processors / 2).max(1))
 });
 
-/// Those who take turns for these places.
+/// The parties that take turns for the places of [`MATCHING`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum MatchingFor {
     /// All who publish to a topic, or send to it.

@@ -97,7 +97,7 @@ pub struct BrokerOptions {
     pub clock: Clock,
     pub entropy: Entropy,
     pub time_scale: TimeScale,
-    /// What webhooks may be, and where they may lead.
+    /// The policy for the URLs of webhooks and the addresses that they lead to.
     pub egress: EgressPolicy,
     /// The URL of the appliance from outside, without a slash at the end: for validation URLs.
     pub public_url: String,
@@ -161,9 +161,9 @@ struct Shared {
     /// Wakes the forwarder.
     forward_wake: Notify,
     last_poll: Mutex<Timestamp>,
-    /// Whether too little is free on the disk; updated by the janitor.
+    /// Is true while too little is free on the disk; updated by the janitor.
     disk_is_low: AtomicBool,
-    /// Set while the machine's clock is not followed; updated by the janitor.
+    /// Is true while the machine's clock is not followed; updated by the janitor.
     wall_clock_differs: AtomicBool,
     /// How far retention has come. Locked during a round.
     retention_cursor: tokio::sync::Mutex<RetentionCursor>,
@@ -268,7 +268,7 @@ impl Broker {
         self.shared.stopping.cancel();
     }
 
-    /// Whether [`Broker::stop`] has been called.
+    /// Returns whether [`Broker::stop`] has been called.
     pub fn is_stopping(&self) -> bool {
         self.shared.stopping.is_cancelled()
     }
@@ -278,7 +278,7 @@ impl Broker {
         self.shared.stopping.cancelled().await;
     }
 
-    /// Whether publish requests are rejected because the disk is almost full.
+    /// Returns whether publish requests are rejected because the disk is almost full.
     pub fn disk_is_low(&self) -> bool {
         self.shared.disk_is_low.load(Ordering::Relaxed)
     }
@@ -288,18 +288,15 @@ impl Broker {
         let low = free.is_some_and(|free| free < self.options().free_bytes_min)
             || self.store().upkeep.is_out_of_reserve();
         if low != self.shared.disk_is_low.swap(low, Ordering::Relaxed) {
-            match low {
-                true => {
-                    tracing::warn!(
-                        free_bytes = free,
-                        "the disk is almost full; publish requests are rejected"
-                    );
-                    self.note(&Notice::DiskPressureBegun(DiskPressure::PublishersRejected));
-                }
-                false => {
-                    tracing::info!(free_bytes = free, "the disk has enough free space again");
-                    self.note(&Notice::DiskPressureEnded(DiskPressure::PublishersRejected));
-                }
+            if low {
+                tracing::warn!(
+                    free_bytes = free,
+                    "the disk is almost full; publish requests are rejected"
+                );
+                self.note(&Notice::DiskPressureBegun(DiskPressure::PublishersRejected));
+            } else {
+                tracing::info!(free_bytes = free, "the disk has enough free space again");
+                self.note(&Notice::DiskPressureEnded(DiskPressure::PublishersRejected));
             }
         }
     }
@@ -384,12 +381,12 @@ impl Broker {
         self.store().audit.record(by.did(action, target)).await
     }
 
-    /// What the egress policy says about a request to `url`. Resolves the host name, but calls nothing.
+    /// Returns how the egress policy decides on a request to `url`. Resolves the host name, but sends no request.
     pub async fn evaluate_url(&self, url: &Url) -> EgressVerdict {
         self.outbound().evaluate(url).await
     }
 
-    /// The same for somebody who asks.
+    /// Evaluates `url` like [`Broker::evaluate_url`] for somebody who asks, and records that in the audit log.
     pub async fn check_url(&self, by: &Caller, url: &Url) -> Result<EgressVerdict, StoreError> {
         let target = TargetKind::Url.named(diagnostics::place(url));
         self.record(by, AuditAction::CheckUrl, target).await?;
@@ -440,8 +437,8 @@ impl Broker {
         self.agenda().locks()
     }
 
-    /// Whether nothing is due now, on its way to a receiver, or left to be done of earlier requests. Retries whose time
-    /// has not come do not count.
+    /// Returns whether nothing is due now, on its way to a receiver, or left to be done of earlier requests. Retries
+    /// whose time has not come do not count.
     pub fn is_idle(&self) -> bool {
         self.shared.unfinished.is_done() && self.agenda().is_idle(self.clock().now())
     }
@@ -526,7 +523,7 @@ fn slot_limits(options: &BrokerOptions) -> SlotLimits {
     }
 }
 
-/// Whether the dispatcher serves a subscription.
+/// Returns whether the dispatcher serves a subscription.
 fn is_sent(registry: &Registry, id: SubscriptionId) -> bool {
     let found = registry.subscription(id);
     found.is_some_and(|(_, each)| each.definition.destination.delivery_mode() == DeliveryMode::Push)

@@ -32,10 +32,10 @@ const EXPORT_EVERY: Duration = Duration::from_secs(5);
 /// How long the collector may take.
 const EXPORT_WITHIN: Duration = Duration::from_secs(10);
 
-/// The same at a stop, which must not take long.
+/// How long the collector may take at a stop, which must not last long.
 const LAST_EXPORT_WITHIN: Duration = Duration::from_secs(2);
 
-/// What Event Grid is called among messaging systems.
+/// The name of Event Grid among messaging systems.
 const SYSTEM: &str = "eventgrid";
 
 /// Spans that wait for their export.
@@ -177,8 +177,8 @@ impl Broker {
             let value = SpanValue::Number(attempts.into());
             attributes.push(("http.request.resend_count", value));
         }
-        let linked = batch.events.iter().filter(|_| alone.is_none());
-        let linked = linked.filter_map(|event| event.event.trace_context());
+        let together = batch.events.iter().filter(|_| alone.is_none());
+        let linked = together.filter_map(|event| event.event.trace_context());
         Some(Box::new(Span {
             context: TraceContext {
                 trace,
@@ -199,8 +199,10 @@ impl Broker {
     /// Ends the span of an attempt.
     pub(super) fn end_delivery_span(&self, mut span: Span, result: &AttemptResult, at: Timestamp) {
         span.ended_at = at;
-        let status = result.status().map(u64::from);
-        let status = status.map(|status| ("http.response.status_code", SpanValue::Number(status)));
+        let status = result.status().map(|status| {
+            let number = SpanValue::Number(status.into());
+            ("http.response.status_code", number)
+        });
         span.attributes.extend(status);
         if result.outcome != Outcome::Delivered {
             let error = result.outcome.name();
@@ -215,9 +217,10 @@ impl Broker {
             return;
         };
         let mut waiting = traces.waiting.lock().unwrap();
-        match waiting.len() < WAITING_MAX {
-            true => waiting.push(span),
-            false => self.meters().spans_ended("dropped", 1),
+        if waiting.len() < WAITING_MAX {
+            waiting.push(span);
+        } else {
+            self.meters().spans_ended("dropped", 1);
         }
         if waiting.len() >= BATCH_MAX {
             traces.enough.notify_one();
@@ -277,7 +280,7 @@ impl Broker {
     }
 }
 
-/// What spans about messages of a topic have in common.
+/// Returns the attributes that spans about messages of a topic have in common.
 fn messaging(operation: &str, kind: &str, topic: &TopicEntry) -> Vec<(&'static str, SpanValue)> {
     vec![
         ("messaging.system", SpanValue::text(SYSTEM)),

@@ -1,4 +1,4 @@
-//! What is left to be done of requests that were answered: creating the deliveries of large publish requests, and
+//! Work that is left of requests that were answered: creating the deliveries of large publish requests, and
 //! ending what deleted subscriptions have left.
 //!
 //! It is done in batches, changes of bounded size between those of others, and goes on after a crash, since the store
@@ -19,11 +19,11 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::{DiscardRequest, StoreError};
 
-/// What is left, as far as it must be known in memory.
+/// The work that is left, as far as it must be known in memory.
 pub(super) struct Unfinished {
     /// The topics of which the store has, or may have, events whose deliveries are still to be created.
     topics: Mutex<BTreeMap<TopicId, Deferring>>,
-    /// Whether deleted subscriptions may have left something.
+    /// Is true if deleted subscriptions may have left something.
     has_deleted: AtomicBool,
     wake: Notify,
 }
@@ -33,7 +33,7 @@ pub(super) struct Unfinished {
 struct Deferring {
     /// How many are being stored.
     arriving: usize,
-    /// Whether the store may have one.
+    /// Is true if the store may have such a request.
     has_arrived: bool,
 }
 
@@ -55,7 +55,7 @@ impl Drop for Arriving {
 }
 
 impl Unfinished {
-    /// As the store was left.
+    /// Creates it at a start, with the topics that the store has deliveries to create for.
     pub(super) fn of(topics: Vec<TopicId>) -> Self {
         let arrived = || Deferring {
             arriving: 0,
@@ -77,7 +77,7 @@ impl Unfinished {
         }
     }
 
-    /// Whether nothing is left.
+    /// Returns whether nothing is left.
     pub(super) fn is_done(&self) -> bool {
         self.topics().is_empty() && !self.has_deleted.load(Ordering::Relaxed)
     }
@@ -160,8 +160,8 @@ impl Broker {
         };
         note(false);
         let limit = self.shared.change_deliveries_max;
-        let done = self.store().ledger.fan_out(topic, limit).await;
-        let done = done.inspect_err(|_| note(true))?;
+        let fanned_out = self.store().ledger.fan_out(topic, limit).await;
+        let done = fanned_out.inspect_err(|_| note(true))?;
         let registry = self.registry();
         let exists = |id: &SubscriptionId| registry.subscription(*id).is_some();
         if !done.targets.iter().all(exists) {
@@ -170,10 +170,11 @@ impl Broker {
         if let Some(entry) = registry.topic_by_id(topic) {
             self.arrived(entry, Arrival::later(topic, done.targets));
         }
-        match done.is_end {
+        if done.is_end {
             // Only now, so that what is published next is handed over behind it.
-            true => self.shared.unfinished.forget(topic),
-            false => note(true),
+            self.shared.unfinished.forget(topic);
+        } else {
+            note(true);
         }
         Ok(())
     }
@@ -190,8 +191,8 @@ impl Broker {
         }
         let (limit, now) = (self.shared.change_deliveries_max, self.clock().now());
         let ledger = &self.store().ledger;
-        let ended = ledger.discard(DiscardRequest::OfDeleted, limit, now);
-        let ended = ended.await.inspect_err(|_| self.note_deleted())?;
+        let discarded = ledger.discard(DiscardRequest::OfDeleted, limit, now).await;
+        let ended = discarded.inspect_err(|_| self.note_deleted())?;
         self.meters().ended_with_subscription(ended);
         let has_more = ended.count() > 0;
         if has_more {

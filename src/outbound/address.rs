@@ -9,9 +9,9 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) net: IpNet,
-    /// What the addresses in it are, with an article: "a loopback address".
+    /// The kind of the addresses in it, with an article: "a loopback address".
     pub(super) what: &'static str,
-    /// Whether only an entry for this very address allows it, so that nobody allows a metadata service with a
+    /// Is true if only an entry for this very address allows it, so that nobody allows a metadata service with a
     /// whole network.
     pub(super) by_name_only: bool,
 }

@@ -62,9 +62,10 @@ impl Outbound {
         };
         let sent = mask.hide(self.transport.send(request).await);
         let response = sent.map_err(|error| error.to_string())?;
-        match (200..300).contains(&response.status) {
-            true => Ok(told(&response)),
-            false => Err(told(&response)),
+        if (200..300).contains(&response.status) {
+            Ok(told(&response))
+        } else {
+            Err(told(&response))
         }
     }
 
@@ -72,12 +73,12 @@ impl Outbound {
     async fn mail_server(&self, host: &str) -> Result<Vec<IpAddr>, String> {
         let host = Host::parse(host).map_err(|error| error.to_string())?;
         let network = self.transport.outside().ok_or("there is no network")?;
-        let addresses = match host {
+        let found = match host {
             Host::Domain(name) => network.guard().addresses(&name).await,
             Host::Ipv4(address) => Ok(vec![address.into()]),
             Host::Ipv6(address) => Ok(vec![address.into()]),
         };
-        let addresses = addresses.map_err(|error| error.to_string())?;
+        let addresses = found.map_err(|error| error.to_string())?;
         for address in &addresses {
             let permit = network.policy().check_address(*address);
             permit.map_err(|denied| format!("not called: {denied}"))?;
@@ -93,9 +94,10 @@ fn told(response: &TransportResponse) -> String {
     let head = format!("{} {}", response.status, reason.unwrap_or_default());
     let body = &response.body[..response.body.len().min(ANSWER_TOLD_MAX)];
     let body = visible(String::from_utf8_lossy(body).trim(), &[]);
-    match body.is_empty() {
-        true => head.trim_end().to_owned(),
-        false => format!("{}: {body}", head.trim_end()),
+    if body.is_empty() {
+        head.trim_end().to_owned()
+    } else {
+        format!("{}: {body}", head.trim_end())
     }
 }
 

@@ -48,7 +48,7 @@ struct Known {
 /// A token for a request.
 struct Token {
     value: Secret,
-    /// Whether it was fetched just now, so that a rejection does not mean that it is too old.
+    /// Is true if it was fetched just now, so that a rejection does not mean that it is too old.
     is_fresh: bool,
 }
 
@@ -152,12 +152,12 @@ impl Outbound {
                 is_fresh: false,
             });
         }
-        let fetched = self.fetch(client, tls).await?;
-        let lasts = match &fetched {
+        let granted = self.fetch(client, tls).await?;
+        let lasts = match &granted {
             Ok(grant) => lasts(grant.life),
             Err(_) => TOKEN_PAUSE,
         };
-        let fetched = fetched.map(|grant| grant.token);
+        let fetched = granted.map(|grant| grant.token);
         *known = Some(Known {
             client: client.clone(),
             fetched: fetched.clone(),

@@ -76,8 +76,7 @@ pub type EachPart<'a> = &'a mut (dyn FnMut(u64) -> bool + Send);
 impl Outbound {
     /// The bucket that backups go to, with the account that the settings name for it.
     pub fn backup_bucket(&self, at: &BucketPath) -> Result<BackupBucket, String> {
-        let account = self.backup_account.as_deref();
-        let account = account.ok_or(
+        let account = self.backup_account.as_deref().ok_or(
             "set backup.s3_access_key_id and backup.s3_secret_access_key for backups to S3",
         )?;
         let connector = Connector {
@@ -102,7 +101,7 @@ impl Outbound {
         })
     }
 
-    /// The same with an account for backups.
+    /// Sets the S3 account for backups.
     #[must_use]
     pub fn with_backups(self, account: Option<S3Account>) -> Self {
         Self {
@@ -236,18 +235,19 @@ impl BackupBucket {
                 return Err(format!("{path}: the answer was cut short"));
             }
             read += wanted;
-            let written = tokio::task::spawn_blocking(move || {
+            let writing = tokio::task::spawn_blocking(move || {
                 hash.update(&bytes);
                 sink.write_all(&bytes).map(|()| (hash, sink))
             });
-            let written = written.await.map_err(|error| error.to_string())?;
+            let written = writing.await.map_err(|error| error.to_string())?;
             (hash, sink) = written.map_err(|error| error.to_string())?;
         }
-        match hash.finish() == expected.sha256 {
-            true => Ok(()),
-            false => Err(format!(
+        if hash.finish() == expected.sha256 {
+            Ok(())
+        } else {
+            Err(format!(
                 "{path}: it is damaged: its SHA-256 is not that of the manifest"
-            )),
+            ))
         }
     }
 
@@ -295,21 +295,22 @@ impl BackupBucket {
                 continue;
             };
             // One that cannot be read may be that of a newer release.
-            let manifest = serde_json::from_str(&text).ok();
-            let manifest = manifest.filter(|it: &Manifest| it.database_id == database_id);
-            let Some(manifest) = manifest else { continue };
-            match kept.len() < keep {
-                true => kept.push(KeptBackup {
+            let read = serde_json::from_str(&text).ok();
+            let own = read.filter(|it: &Manifest| it.database_id == database_id);
+            let Some(manifest) = own else { continue };
+            if kept.len() < keep {
+                kept.push(KeptBackup {
                     path: format!("{}/{name}", self.at),
                     manifest,
-                }),
-                false => self.delete(&name, &manifest).await?,
+                });
+            } else {
+                self.delete(&name, &manifest).await?;
             }
         }
         Ok(kept)
     }
 
-    /// What may be backups, the newest first.
+    /// Returns the names of the folders that may be backups, the newest first.
     async fn names(&self) -> Result<Vec<String>, String> {
         let mut names = BTreeSet::new();
         let beginning = BlobPath::from(format!("{}/{NAME_PREFIX}", self.at.prefix));
@@ -344,8 +345,8 @@ impl BackupBucket {
         let listing = async {
             let mut listed = 0;
             while listed < LISTED_MAX {
-                let page = self.store.list_paginated(Some(prefix), options.clone());
-                let mut page = page.await.map_err(|error| self.shown(&error))?;
+                let next_page = self.store.list_paginated(Some(prefix), options.clone());
+                let mut page = next_page.await.map_err(|error| self.shown(&error))?;
                 let (objects, folders) =
                     (&mut page.result.objects, &mut page.result.common_prefixes);
                 listed += 1 + objects.len() + folders.len();
@@ -437,9 +438,10 @@ impl Upload<'_> {
     fn advance(&mut self, bytes: u64, each_part: EachPart<'_>) -> Result<(), String> {
         self.rest -= bytes;
         *self.uploaded += bytes;
-        match each_part(*self.uploaded) {
-            true => Ok(()),
-            false => Err("it was stopped".to_owned()),
+        if each_part(*self.uploaded) {
+            Ok(())
+        } else {
+            Err("it was stopped".to_owned())
         }
     }
 }

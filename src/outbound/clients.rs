@@ -89,9 +89,11 @@ impl Clients {
         if let Some(text) = &material.authorities {
             authorities.extend(read_authorities(text.as_bytes())?);
         }
-        let identity = material.client_certificate.as_ref().map(Identity::read);
-        let identity = identity.transpose();
-        let identity = identity.map_err(|error| NetworkError::Client(innermost(&error)))?;
+        let certificate = material.client_certificate.as_ref();
+        let identity = certificate
+            .map(Identity::read)
+            .transpose()
+            .map_err(|error| NetworkError::Client(innermost(&error)))?;
         let watch = ConnectWatch::default();
         client(self.guard.clone(), watch, &authorities, identity)
     }
@@ -157,8 +159,8 @@ pub(super) fn tls(
 
 /// The certificates of a PEM bundle, which may be empty.
 pub(super) fn read_authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, NetworkError> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|error| NetworkError::Authorities(innermost(&error)))?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = read.map_err(|error| NetworkError::Authorities(innermost(&error)))?;
     if found.is_empty() && !pem.is_empty() {
         return Err(NetworkError::Authorities("there is none in it".to_owned()));
     }

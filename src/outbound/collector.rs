@@ -13,7 +13,7 @@ use crate::outbound::transport::TransportRequest;
 use crate::wire::otlp;
 
 impl Outbound {
-    /// Whether there is a collector.
+    /// Returns whether there is a collector.
     pub fn has_collector(&self) -> bool {
         self.collector.is_some()
     }

@@ -61,8 +61,11 @@ impl Connector {
         http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
         #[cfg(target_os = "linux")]
         http.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX));
-        let https = HttpsConnectorBuilder::new().with_tls_config(tls);
-        let https = https.https_or_http().enable_http1().enable_http2();
+        let https = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .enable_http2();
         Self {
             https: https.wrap_connector(Sockets::new(http, counted)),
             watch,

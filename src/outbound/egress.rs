@@ -31,7 +31,7 @@ pub enum Permit {
     Public,
     /// The operator has allowed it.
     Opened {
-        /// What it is, with an article.
+        /// The kind of the address, with an article.
         what: &'static str,
         by: IpNet,
     },
@@ -60,9 +60,10 @@ pub enum Denied {
 
 /// The network around an address, if it is more than the address itself.
 fn or_network(net: &IpNet) -> String {
-    match net.prefix_len() == net.max_prefix_len() {
-        true => String::new(),
-        false => format!(", or its whole network with --egress-allow {net}"),
+    if net.prefix_len() == net.max_prefix_len() {
+        String::new()
+    } else {
+        format!(", or its whole network with --egress-allow {net}")
     }
 }
 
@@ -88,7 +89,7 @@ impl EgressPolicy {
         }
     }
 
-    /// Whether this machine may not be called unless `allow` says so.
+    /// Returns whether this machine may not be called unless `allow` says so.
     pub fn shuts_out_this_machine(&self) -> bool {
         let judged = self.check_address(Ipv4Addr::LOCALHOST.into());
         matches!(judged, Err(Denied::NotPublic { .. }))

@@ -1,5 +1,4 @@
-//! What the egress policy says about a URL, by the same rules and look-ups as for a delivery, without a
-//! request.
+//! Evaluation of a URL by the egress policy, with the same rules and look-ups as for a delivery, but without a request.
 
 use std::net::IpAddr;
 
@@ -9,7 +8,7 @@ use crate::outbound::Outbound;
 use crate::outbound::egress::{Denied, EgressPolicy, Permit};
 use crate::outbound::resolver::{Guard, ResolveError};
 
-/// What the egress policy says about a URL.
+/// The decision of the egress policy on a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EgressVerdict {
     /// A request would go to one of these addresses.

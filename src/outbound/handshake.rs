@@ -61,7 +61,7 @@ pub enum HandshakeResult {
 }
 
 impl HandshakeResult {
-    /// The same with its reason, if it has one, in other words.
+    /// Changes the reason, if there is one.
     fn map_reason(self, change: impl FnOnce(String) -> String) -> Self {
         match self {
             Self::Agreed { .. } => self,
@@ -255,9 +255,10 @@ fn read_consent(response: &TransportResponse, origin: &str) -> HandshakeResult {
     if allowed.peek().is_none() {
         return denied("the receiver answered 200 to OPTIONS, but without WebHook-Allowed-Origin");
     }
-    match allowed.any(|each| is_origin(each, origin)) {
-        true => HandshakeResult::Agreed { allowed_rate: None },
-        false => foreign_origin(origin),
+    if allowed.any(|each| is_origin(each, origin)) {
+        HandshakeResult::Agreed { allowed_rate: None }
+    } else {
+        foreign_origin(origin)
     }
 }
 

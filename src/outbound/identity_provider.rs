@@ -33,9 +33,9 @@ const KEYS_PAUSE: Duration = Duration::from_secs(60);
 /// How to be a client of the provider.
 #[derive(Clone, Debug)]
 pub struct ProviderOptions {
-    /// What people call it.
+    /// The name that people see.
     pub name: String,
-    /// Exactly as it calls itself.
+    /// The issuer, exactly as the provider calls itself.
     pub issuer: String,
     pub client_id: String,
     pub client_secret: Option<Secret>,
@@ -95,7 +95,7 @@ struct Provider {
     keys: KeySet,
 }
 
-/// What is used of a discovery document (OpenID Connect Discovery 1.0, section 3).
+/// The fields that are used of a discovery document (OpenID Connect Discovery 1.0, section 3).
 #[derive(Deserialize)]
 struct Metadata {
     issuer: String,
@@ -138,7 +138,7 @@ impl Outbound {
 }
 
 impl IdentityProvider {
-    /// What people call it.
+    /// Returns the name of the provider that people see.
     pub fn name(&self) -> &str {
         &self.options.name
     }
@@ -180,7 +180,7 @@ impl IdentityProvider {
         Ok(url)
     }
 
-    /// Whether an answer that names its issuer (RFC 9207) is from this provider.
+    /// Returns whether an answer that names its issuer (RFC 9207) is from this provider.
     pub fn is_issuer(&self, issuer: &str) -> bool {
         self.options.issuer == issuer
     }
@@ -218,8 +218,9 @@ impl IdentityProvider {
             groups_claim,
             ..
         } = &*self.options;
-        let name = claims.text(user_claim);
-        let name = name.ok_or_else(|| ProviderError::NoName(user_claim.clone()))?;
+        let name = claims
+            .text(user_claim)
+            .ok_or_else(|| ProviderError::NoName(user_claim.clone()))?;
         if user_claim == "email" && claims.denies("email_verified") {
             return Err(ProviderError::Unverified);
         }
@@ -250,11 +251,13 @@ impl IdentityProvider {
             return Ok(claims);
         };
         let bearer = wire::bearer(&Secret::new(token));
-        let answer = self.call(Method::GET, url, Some(&bearer), Bytes::new());
-        let answer = answer.await?;
-        let more = Claims::read(&answer.body).filter(|_| answer.status == 200);
-        // Someone else's claims could be put in their place (section 5.3.2).
-        let more = more.filter(|more| more.text("sub") == claims.text("sub"));
+        let answer = self
+            .call(Method::GET, url, Some(&bearer), Bytes::new())
+            .await?;
+        let more = Claims::read(&answer.body)
+            .filter(|_| answer.status == 200)
+            // Someone else's claims could be put in their place (section 5.3.2).
+            .filter(|more| more.text("sub") == claims.text("sub"));
         let wrong = || ProviderError::Answer(format!("{url} answered {}", answer.status));
         Ok(claims.with(more.ok_or_else(wrong)?))
     }
@@ -271,8 +274,9 @@ impl IdentityProvider {
         let takes_basic = methods.is_none_or(|all| all.iter().any(|method| method == basic));
         let (authorization, form) = self.token_request(code, verifier, redirect_url, takes_basic);
         let url = &metadata.token_endpoint;
-        let answer = self.call(Method::POST, url, authorization.as_ref(), form);
-        let answer = answer.await?;
+        let answer = self
+            .call(Method::POST, url, authorization.as_ref(), form)
+            .await?;
         if answer.status != 200 {
             let problem = wire::read(answer.status, &answer.body).err();
             // RFC 6749, section 5.2: 400 unless the client, not the code, is rejected. Some answer 403.
@@ -311,7 +315,8 @@ impl IdentityProvider {
         (header, form.finish().into())
     }
 
-    /// What is known of the provider, or with `looks_again` a newer version of that.
+    /// Returns the metadata and the keys of the provider. With `looks_again` they are read again, unless that was done
+    /// a moment ago.
     async fn provider(&self, looks_again: bool) -> Result<Arc<Provider>, ProviderError> {
         let mut known = self.known.lock().await;
         let now = self.clock.now();
@@ -364,8 +369,8 @@ impl IdentityProvider {
             return Err(wrong(format!("{url} leads to {plain}, which is not https")));
         }
         let found = self.get(&metadata.jwks_uri).await?;
-        let keys = KeySet::read(&found.body);
-        let keys = keys.map_err(|problem| wrong(format!("{}: {problem}", metadata.jwks_uri)))?;
+        let keys = KeySet::read(&found.body)
+            .map_err(|problem| wrong(format!("{}: {problem}", metadata.jwks_uri)))?;
         Ok(Arc::new(Provider { metadata, keys }))
     }
 

@@ -142,9 +142,10 @@ fn told(error: &SmtpError) -> String {
         return words.to_owned();
     }
     let (text, cause) = (error.to_string(), innermost(error));
-    match text.contains(&cause) {
-        true => text,
-        false => format!("{text}: {cause}"),
+    if text.contains(&cause) {
+        text
+    } else {
+        format!("{text}: {cause}")
     }
 }
 

@@ -11,13 +11,13 @@ use crate::model::destination::{AttributeValue, EndpointUrl, WebHook};
 use crate::outbound::transport::{TransportError, TransportResponse};
 use crate::wire::client_credentials::basic;
 
-/// What stands in the place of a secret.
+/// The text in the place of a secret.
 const HIDDEN: &str = "***";
 
 /// Shorter secrets are in texts by chance: hiding them would say what they are, and garble the text.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// The same for the values in a query, most of which are versions, formats and numbers.
+/// Shorter values in a query are not hidden: most of them are versions, formats and numbers.
 const QUERY_VALUE_BYTES_MIN: usize = 8;
 
 /// The secrets of one request, in the forms in which they are likely to come back.
@@ -28,7 +28,7 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// Of what is sent to `webhook`.
+    /// Returns the mask for requests to `webhook`.
     pub(super) fn of(webhook: &WebHook) -> Self {
         let mut mask = Self::default();
         mask.add_query(webhook.endpoint_url.reveal());
@@ -45,7 +45,7 @@ impl Mask {
         mask
     }
 
-    /// Of what is sent to `storage`.
+    /// Returns the mask for requests to `storage`.
     pub(super) fn of_storage(storage: &BlobStorage) -> Self {
         let mut mask = Self::default();
         let endpoint = match storage {
@@ -121,7 +121,7 @@ impl Mask {
         }
     }
 
-    /// What came back, without them.
+    /// Returns the response or the error without the secrets.
     pub(super) fn hide(
         &self,
         sent: Result<TransportResponse, TransportError>,
@@ -173,8 +173,9 @@ impl Mask {
             let mut secrets = self.secrets.iter();
             match secrets.find(|secret| rest.starts_with(secret.as_bytes())) {
                 Some(secret) => {
-                    let hidden = hidden.get_or_insert_with(|| bytes[..at].to_vec());
-                    hidden.extend_from_slice(HIDDEN.as_bytes());
+                    hidden
+                        .get_or_insert_with(|| bytes[..at].to_vec())
+                        .extend_from_slice(HIDDEN.as_bytes());
                     at += secret.len();
                 }
                 None => {

@@ -17,8 +17,8 @@ pub fn message(
     let topic = delivery_request.topic_resource_id;
     let schema = delivery_request.subscription.definition.delivery_schema;
     let dynamic = |field: &str| wire::attribute::dynamic_value(&event.event, topic, field);
-    let own = webhook::notification_headers(delivery_request);
-    let own = own.iter().map(|(name, value)| {
+    let headers = webhook::notification_headers(delivery_request);
+    let own = headers.iter().map(|(name, value)| {
         let value = String::from_utf8_lossy(value.as_bytes());
         (name.to_string(), value.into_owned())
     });

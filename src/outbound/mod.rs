@@ -105,12 +105,12 @@ impl Outbound {
         }
     }
 
-    /// The same with the URL of a collector for spans.
+    /// Sets the URL of a collector for spans.
     pub fn with_collector(self, collector: Option<EndpointUrl>) -> Self {
         Self { collector, ..self }
     }
 
-    /// The same with `receivers` inside the appliance, for URLs whose host is `host`.
+    /// Serves URLs whose host is `host` with `receivers` inside the appliance.
     pub fn with_inside(self, host: &'static str, receivers: Arc<dyn Responder>) -> Self {
         let outside = Box::new(self.transport);
         let inside = Inside {

@@ -71,7 +71,7 @@ impl Outbound {
             transport: self.transport.clone(),
             body_max: RESPONSE_READ_MAX,
         };
-        let store: object_store::Result<Arc<dyn ObjectStore>> = match blob.storage {
+        let built: object_store::Result<Arc<dyn ObjectStore>> = match blob.storage {
             BlobStorage::Directory => {
                 let root = self.export_dir().ok_or("there is no directory for it")?;
                 // Parts are escaped, so none leads out of the root.
@@ -88,7 +88,7 @@ impl Outbound {
                 .build()
                 .map(|store| Arc::new(store) as _),
         };
-        let store = store.map_err(|error| innermost(&error))?;
+        let store = built.map_err(|error| innermost(&error))?;
         Ok((store, BlobPath::default()))
     }
 
@@ -147,8 +147,8 @@ fn container(account: &AzureAccount, name: &str) -> Result<MicrosoftAzureBuilder
         AzureAccess::Key(key) => builder.with_access_key(key.reveal()),
         AzureAccess::SasToken(token) => {
             let query = token.reveal().trim_start_matches('?');
-            let pairs = url::form_urlencoded::parse(query.as_bytes());
-            let pairs = pairs.map(|(name, value)| (name.into_owned(), value.into_owned()));
+            let pairs = url::form_urlencoded::parse(query.as_bytes())
+                .map(|(name, value)| (name.into_owned(), value.into_owned()));
             builder.with_sas_authorization(pairs.collect::<Vec<_>>())
         }
     };
@@ -202,8 +202,8 @@ impl HttpConnector for Connector {
 impl HttpService for Connector {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
-        let url = Url::parse(&parts.uri.to_string());
-        let url = url.map_err(|error| HttpError::new(HttpErrorKind::Request, error))?;
+        let url = Url::parse(&parts.uri.to_string())
+            .map_err(|error| HttpError::new(HttpErrorKind::Request, error))?;
         let request = TransportRequest {
             method: parts.method,
             url,

@@ -336,8 +336,8 @@ impl Network {
     }
 
     async fn open(self: Arc<Self>, request: TransportRequest) -> Result<Opened, TransportError> {
-        let client = self.clients.find(request.tls.as_ref());
-        let client = client.map_err(|error| TransportError::Tls(error.to_string()))?;
+        let found = self.clients.find(request.tls.as_ref());
+        let client = found.map_err(|error| TransportError::Tls(error.to_string()))?;
         self.open_by(&client, request).await
     }
 
@@ -347,8 +347,8 @@ impl Network {
         request: TransportRequest,
         watch: ConnectWatch,
     ) -> Result<TransportResponse, TransportError> {
-        let client = self.clients.fresh(watch);
-        let client = client.map_err(|error| TransportError::Tls(error.to_string()))?;
+        let made = self.clients.fresh(watch);
+        let client = made.map_err(|error| TransportError::Tls(error.to_string()))?;
         let deadline = request.deadline;
         let opened = tokio::time::timeout(deadline, self.open_by(&client, request)).await;
         Ok(opened.map_err(|_| TransportError::TimedOut)??.response)
@@ -364,8 +364,8 @@ impl Network {
         self.policy.check_url(&request.url)?;
         let body_max = request.body_max;
         let answered = client.request(prepared(request)?).await;
-        let answered = answered.map_err(|error| cause(&error))?;
-        let (head, raw) = answered.into_parts();
+        let response = answered.map_err(|error| cause(&error))?;
+        let (head, raw) = response.into_parts();
         let counted = head.extensions.get::<UnansweredBytes>().cloned();
         let unanswered = counted.unwrap_or_default();
         unanswered.forget();
@@ -434,9 +434,9 @@ async fn answer_within(
 }
 
 fn prepared(request: TransportRequest) -> Result<http::Request<Full<Bytes>>, TransportError> {
-    let uri = Uri::try_from(request.url.as_str());
-    // A URL that is no URI: its own text would show the query.
-    let uri = uri.map_err(|error| TransportError::Socket(error.to_string()))?;
+    let uri = Uri::try_from(request.url.as_str())
+        // A URL that is no URI: its own text would show the query.
+        .map_err(|error| TransportError::Socket(error.to_string()))?;
     let mut prepared = http::Request::new(Full::new(request.body));
     *prepared.method_mut() = request.method;
     *prepared.uri_mut() = uri;
@@ -499,7 +499,7 @@ fn in_words(failure: &io::Error) -> String {
     common(failure).map_or_else(|| innermost(failure), str::to_owned)
 }
 
-/// What is said of it, if it is one of the most common failures.
+/// Returns a description of the error if it is one of the most common failures.
 pub(super) fn common(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let kind = sources(error).find_map(innermost_io)?.kind();
     let words = WORDS.iter().find(|(each, _)| *each == kind);

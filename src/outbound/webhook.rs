@@ -68,12 +68,12 @@ pub(super) async fn deliver(
         Err(error) => unanswered(&error),
     };
     let clock = outbound.clock.clone();
-    let late = late
+    let awaited = late
         .take()
         .map(|transport| LateResponseWait { transport, clock });
     Some(SendResult {
         result: AttemptResult { warning, ..result },
-        late,
+        late: awaited,
     })
 }
 
@@ -245,7 +245,7 @@ pub(super) fn put_attributes(
     (!left_out.is_empty()).then(|| left_out.join(" "))
 }
 
-/// What a custom header is to have; `dynamic` finds the value at a source field.
+/// Returns the text of a custom header; `dynamic` finds the value at a source field.
 pub(super) fn attribute_text(
     value: &AttributeValue,
     dynamic: impl Fn(&str) -> Option<String>,
@@ -296,7 +296,8 @@ pub(super) fn attempt_result(response: TransportResponse, now: Timestamp) -> Att
     }
 }
 
-/// What a webhook says when it dead-letters the event itself (an extension). Text beyond the limits is cut.
+/// Returns the reason and description with which a webhook dead-letters the event itself (an extension). Text beyond
+/// the limits is cut.
 fn dead_letter(response: &TransportResponse) -> Option<Arc<DeadLetterDetails>> {
     if !matches!(response.status, 400 | 422) {
         return None;

@@ -73,7 +73,7 @@ impl Diagnostics {
 
     fn settings_in_force(&self) -> Value {
         let settings = self.settings();
-        let settings = settings.all.iter().map(|setting| {
+        let shown = settings.all.iter().map(|setting| {
             json!({
                 "name": setting.name,
                 "value": setting.json(),
@@ -81,7 +81,7 @@ impl Diagnostics {
                 "place": setting.place,
             })
         });
-        settings.collect()
+        shown.collect()
     }
 
     fn subscription(

@@ -1,4 +1,4 @@
-//! What is told about the last integrity check of the database.
+//! The status of the last integrity check of the database, as it is shown.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct IntegrityStatus {
     /// Tables that were checked so far with their indexes, and how many there are.
     pub tables_checked: usize,
     pub tables: usize,
-    /// What is damaged: tables and rows, without values.
+    /// The damaged tables and rows, without values.
     pub faults: Vec<String>,
     /// Damage that is mended.
     pub repaired: Vec<String>,

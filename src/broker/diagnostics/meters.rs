@@ -559,8 +559,8 @@ impl Meters {
         unmatched: usize,
     ) {
         for subscription in topic.subscriptions.values() {
-            let matched = targets.iter().filter(|target| **target == subscription.id);
-            let matched = matched.count() as u64;
+            let its_own = targets.iter().filter(|target| **target == subscription.id);
+            let matched = its_own.count() as u64;
             if matched > 0 {
                 self.matched
                     .get_or_create(&of_subscription(topic, subscription))
@@ -655,7 +655,7 @@ impl Meters {
         self.pruned_attempts.inc_by(pruned.attempts);
     }
 
-    /// What was pruned since the start of the process.
+    /// Returns how much was pruned since the start of the process.
     pub(in crate::broker) fn pruned_so_far(&self) -> Pruned {
         Pruned {
             events: self.pruned_events.get(),

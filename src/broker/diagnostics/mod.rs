@@ -59,7 +59,7 @@ struct Inner {
     outbound_check: Mutex<Option<OutboundCheck>>,
 }
 
-/// What the appliance runs with.
+/// The version, settings, log, connections and tasks of the running process.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeInfo {
     pub facts: Facts,
@@ -106,7 +106,7 @@ pub struct Report {
     pub in_flight: usize,
     pub in_flight_max: usize,
     pub on_probation: usize,
-    /// Of all event subscriptions together.
+    /// The totals of all event subscriptions together.
     pub totals: DeliveryTotals,
     pub accounts: Vec<Account>,
     pub disk_is_low: bool,
@@ -151,7 +151,7 @@ pub enum IntegrityCheck {
     Never,
     Running {
         since: Timestamp,
-        /// What was found so far.
+        /// The result so far.
         found: Integrity,
     },
     Done {
@@ -247,9 +247,10 @@ impl Diagnostics {
         let ends_at = broker.clock().now() + COUNTING_MAX;
         let mut audited = Vec::new();
         for account in broker.accounts().await? {
-            let verified = match broker.clock().now() < ends_at {
-                false => Err(StoreError::TooSlow),
-                true => broker.verify(account.id).await,
+            let verified = if broker.clock().now() < ends_at {
+                broker.verify(account.id).await
+            } else {
+                Err(StoreError::TooSlow)
             };
             audited.push(Audited {
                 account,
@@ -268,7 +269,7 @@ impl Diagnostics {
         self.0.integrity.lock().unwrap().clone()
     }
 
-    /// The same, to be told.
+    /// Returns the last integrity check in the form in which it is shown.
     pub fn integrity_status(&self) -> IntegrityStatus {
         IntegrityStatus::of(&self.integrity(), &self.found_at_start())
     }
@@ -280,8 +281,8 @@ impl Diagnostics {
         found.iter().chain(registry.unreadable()).cloned().collect()
     }
 
-    /// Starts an integrity check that somebody asks for, unless one is running, and returns what waits for its end. It
-    /// goes on without the caller.
+    /// Starts an integrity check that somebody asks for, unless one is running, and records that in the audit log.
+    /// Returns a handle that waits for its end. The check goes on without the caller.
     pub async fn check_integrity(&self, by: &Caller) -> Result<JoinHandle<()>, StoreError> {
         self.0
             .broker
@@ -290,7 +291,8 @@ impl Diagnostics {
         Ok(self.start_integrity_check())
     }
 
-    /// The same without anybody asking: after a crash.
+    /// Starts an integrity check that nobody asks for, as after a crash, unless one is running. Returns a handle that
+    /// waits for its end.
     pub fn start_integrity_check(&self) -> JoinHandle<()> {
         let since = self.0.broker.clock().now();
         let mut check = self.0.integrity.lock().unwrap();
@@ -325,8 +327,9 @@ impl Diagnostics {
         let upkeep = &broker.store().upkeep;
         let told = self.clone();
         let progress = move |found: &Integrity| told.found_so_far(found);
-        let found = upkeep.check_integrity(broker.clock().clone(), INTEGRITY_MAX, progress);
-        let found = found.await;
+        let found = upkeep
+            .check_integrity(broker.clock().clone(), INTEGRITY_MAX, progress)
+            .await;
         if let Ok(Integrity { repaired, .. }) = &found
             && !repaired.is_empty()
         {

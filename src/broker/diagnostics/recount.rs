@@ -92,8 +92,8 @@ impl Broker {
             recount: false,
         };
         let totals = self.store().ledger.totals(query).await?;
-        let accounts = registry.subscriptions().zip(totals);
-        let accounts = accounts.map(|((topic, subscription), totals)| Account {
+        let counted = registry.subscriptions().zip(totals);
+        let accounts = counted.map(|((topic, subscription), totals)| Account {
             topic: topic.topic.name.clone(),
             subscription: subscription.name.clone(),
             id: subscription.id,

@@ -25,15 +25,16 @@ struct Inner {
     rules: Option<Box<dyn SettingRules>>,
 }
 
-/// What settings mean.
+/// The rules by which settings are checked, resolved and applied.
 pub trait SettingRules: Send + Sync {
-    /// What is wrong with a value, written as in an environment variable, as the rest of a sentence about the setting.
+    /// Returns what is wrong with a value, as the rest of a sentence about the setting; `None` if it is valid. The
+    /// value is written as in an environment variable.
     fn problem(&self, name: &'static str, value: &str) -> Option<String>;
 
-    /// What is in force with these, each of which was found valid.
+    /// Returns the settings that are in force with these saved ones, each of which was found valid.
     fn resolve(&self, saved: &SavedSettings) -> Settings;
 
-    /// Puts it in force; fails with the reason.
+    /// Puts the saved settings in force; fails with the reason.
     fn apply(&self, saved: &SavedSettings) -> Result<(), String>;
 }
 
@@ -62,7 +63,7 @@ pub enum SettingError {
 }
 
 impl RunningSettings {
-    /// Those of a start, `saved` among them.
+    /// Creates the settings of a start. `shown` are all of them, with those of `saved`.
     pub fn new(shown: Settings, saved: SavedSettings, rules: impl SettingRules + 'static) -> Self {
         Self(Arc::new(Inner {
             shown: Live::new(shown),
@@ -100,11 +101,12 @@ impl Diagnostics {
     ) -> Result<(), SettingError> {
         let running = self.running();
         let mut saved = running.saved.lock().await;
-        let (before, rules) = (changeable(self.setting(name)?)?, running.rules.as_ref());
+        let before = changeable(self.setting(name)?)?;
         if value.is_none() && !saved.contains_key(name) {
             return Ok(());
         }
-        let rules = rules.ok_or_else(|| SettingError::NotFound(name.to_owned()))?;
+        let missing = || SettingError::NotFound(name.to_owned());
+        let rules = running.rules.as_ref().ok_or_else(missing)?;
         let name = before.name;
         if let Some(value) = &value
             && let Some(problem) = rules.problem(name, value)
@@ -152,11 +154,11 @@ fn changeable(setting: Setting) -> Result<Setting, SettingError> {
             flag,
         });
     }
-    match setting.is_fixed() {
-        true => Err(SettingError::Fixed {
+    if setting.is_fixed() {
+        return Err(SettingError::Fixed {
             name,
             place: setting.place,
-        }),
-        false => Ok(setting),
+        });
     }
+    Ok(setting)
 }

@@ -15,7 +15,7 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// Failures of one task after which it is given up: what fails so often does not get better by itself.
 const FAILURES_MAX: usize = 5;
 
-/// Those that have failed and are not running. Cheap to clone.
+/// The names of the tasks that have failed and are not running. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks(Arc<Mutex<BTreeSet<&'static str>>>);
 

@@ -9,9 +9,9 @@
 //! quick answers earns a window of requests that it may always have on the wire, so that a healthy receiver
 //! finds a slot however many slow ones there are.
 //!
-//! What is due is in the store. The agenda holds a part of it in memory, bounded, and knows from when on there is
-//! more (`unread`). As long as that moment has not come, a subscription is caught up: what was just stored is
-//! handed over to it, and nothing has to be read.
+//! All due deliveries are in the store. The agenda holds a bounded part of them in memory, and knows from when on the
+//! store has more (`unread`). Until then a subscription is caught up: deliveries are handed over to it as they are
+//! stored, and nothing has to be read.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -69,14 +69,14 @@ pub(super) struct DispatchSlot<W> {
     pub(super) unread: Option<Timestamp>,
 }
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Debug)]
 pub(super) struct Turned<W> {
     /// How many requests it started.
     pub(super) started: usize,
     /// The bytes of their events.
     pub(super) bytes: usize,
-    /// What has to wait for the next turn, as far as there is room for it; the rest is not held any more.
+    /// Deliveries that wait for the next turn, as many as there is room for; the others are no longer held.
     pub(super) waiting: VecDeque<W>,
     /// Deliveries that are not held any more.
     pub(super) released: Vec<DeliveryId>,
@@ -135,7 +135,7 @@ struct Entry<W> {
     /// All deliveries in memory: waiting, in a turn, on the wire, or answered and not stored yet.
     held: HashSet<DeliveryId>,
     waiting: VecDeque<W>,
-    /// What was recalled during its turn, which may have read it from the store before.
+    /// Deliveries that were recalled during its turn, which may have read them from the store before.
     recalled: Vec<DeliveryId>,
     /// When the current turn was taken, and the rate that its requests count against.
     paced: Option<(Timestamp, Rate)>,
@@ -185,19 +185,20 @@ impl<W> Entry<W> {
 
     /// An answer came after this time.
     fn answered_after(&mut self, took: Duration) {
-        self.window = match took < SLOW_ANSWER {
-            true => (self.window + 1).min(self.in_flight_max),
-            false => self.window / 2,
+        self.window = if took < SLOW_ANSWER {
+            (self.window + 1).min(self.in_flight_max)
+        } else {
+            self.window / 2
         };
         self.window = self.window.max(1);
     }
 }
 
-/// What is left of the limits over all subscriptions.
+/// The remainder of the limits over all subscriptions.
 #[derive(Clone, Copy)]
 struct Left {
     slots: usize,
-    /// Those of them that are not kept for first requests.
+    /// The slots that are not kept for first requests.
     beyond_first: usize,
     bytes: usize,
 }
@@ -328,7 +329,7 @@ impl<W: InMemory> Agenda<W> {
         self.later.first().map(|(at, _)| *at)
     }
 
-    /// Whether nothing is due, on the wire, or answered and not stored yet.
+    /// Returns whether nothing is due, on the wire, or answered and not stored yet.
     pub(in crate::broker) fn is_idle(&self, now: Timestamp) -> bool {
         let is_idle = |entry: &Entry<W>| match entry.state {
             EntryState::Idle => entry.held.is_empty(),
@@ -343,12 +344,13 @@ impl<W: InMemory> Agenda<W> {
         self.in_flight
     }
 
-    /// What may be started now.
+    /// Returns how many requests, and with how many bytes, may be started now.
     fn left(&self) -> Left {
         let bytes = self.limits.wire_bytes.saturating_sub(self.wire_bytes);
-        let slots = match self.unstored < self.limits.unstored && bytes > 0 {
-            true => (self.limits.overall).saturating_sub(self.in_flight + self.reserved),
-            false => 0,
+        let slots = if self.unstored < self.limits.unstored && bytes > 0 {
+            (self.limits.overall).saturating_sub(self.in_flight + self.reserved)
+        } else {
+            0
         };
         Left {
             slots,
@@ -457,11 +459,10 @@ impl<W: InMemory> Agenda<W> {
     pub(super) fn hold(&mut self, subscription: SubscriptionId, read: Vec<W>) -> Vec<W> {
         let entry = self.entries.entry(subscription).or_default();
         let recalled = &entry.recalled;
-        let read = read
-            .into_iter()
-            .filter(|each| !recalled.contains(&each.id()));
-        let fresh = read.filter(|each| entry.held.insert(each.id()));
-        fresh.collect()
+        read.into_iter()
+            .filter(|each| !recalled.contains(&each.id()))
+            .filter(|each| entry.held.insert(each.id()))
+            .collect()
     }
 
     /// The deliveries of `subscription` that are in memory.
@@ -470,7 +471,7 @@ impl<W: InMemory> Agenda<W> {
         entry.map(|entry| entry.held.clone()).unwrap_or_default()
     }
 
-    /// Those of them that wait for nothing but an answer, or for being stored.
+    /// Returns the deliveries of `subscription` in memory that wait only for an answer or for being stored.
     pub(super) fn sent(&self, subscription: SubscriptionId) -> HashSet<DeliveryId> {
         let mut sent = self.held(subscription);
         if let Some(entry) = self.entries.get(&subscription) {
@@ -500,7 +501,7 @@ impl<W: InMemory> Agenda<W> {
         self.assert_consistent(subscription);
     }
 
-    /// Whether more may be leased than there are slots for.
+    /// Returns whether more deliveries may be leased than there are slots for.
     pub(super) fn may_lease_ahead(&self) -> bool {
         self.room() > 0
     }
@@ -545,13 +546,13 @@ impl<W: InMemory> Agenda<W> {
             entry.held.remove(&id);
         }
         entry.recalled.clear();
-        let fits = waiting.iter().take_while(|each| {
+        let fitting = waiting.iter().take_while(|each| {
             let left = room.checked_sub(each.weight());
             room = left.unwrap_or(0);
             left.is_some()
         });
-        let fits = fits.count();
-        let surplus = waiting.split_off(fits);
+        let fit = fitting.count();
+        let surplus = waiting.split_off(fit);
         for each in &surplus {
             entry.held.remove(&each.id());
         }
@@ -559,9 +560,10 @@ impl<W: InMemory> Agenda<W> {
         waiting.append(&mut entry.waiting); // what was handed over during the turn
         entry.waiting = waiting;
         entry.state = EntryState::Idle;
-        let unread = match surplus.is_empty() {
-            true => unread,
-            false => Some(now),
+        let unread = if surplus.is_empty() {
+            unread
+        } else {
+            Some(now)
         };
         entry.unread = unread.into_iter().chain(entry.unread).min();
         let is_due = !entry.waiting.is_empty() || entry.is_behind(now);

@@ -37,7 +37,7 @@ pub(in crate::broker) struct Batch {
     pub(in crate::broker) subscription: Arc<EventSubscription>,
     pub(in crate::broker) deliveries: Vec<Delivery>,
     pub(in crate::broker) events: Vec<Arc<StoredEvent>>,
-    /// Whether its outcome decides on a probation.
+    /// Is true if its outcome decides on a probation.
     pub(in crate::broker) is_probe: bool,
 }
 
@@ -83,9 +83,10 @@ impl SendBudget {
 
     /// How many deliveries to consider.
     pub(super) fn looked_at_max(&self) -> usize {
-        match self.batch.is_on() {
-            true => self.deliveries_max().saturating_mul(LOOK_AHEAD),
-            false => self.deliveries_max(),
+        if self.batch.is_on() {
+            self.deliveries_max().saturating_mul(LOOK_AHEAD)
+        } else {
+            self.deliveries_max()
         }
     }
 }
@@ -144,14 +145,14 @@ fn groups(
     due: Vec<Due>,
     policy: BatchPolicy,
 ) -> Vec<Group> {
-    let due = due.into_iter().enumerate();
+    let places = due.into_iter().enumerate();
     if !policy.is_on() {
-        return vec![due.collect()];
+        return vec![places.collect()];
     }
     let mappings = subscription.definition.destination.attribute_mappings();
     let mut groups: Vec<Group> = Vec::new();
     let mut known: HashMap<_, usize> = HashMap::new();
-    for (place, due) in due {
+    for (place, due) in places {
         let headers = dynamic_headers(mappings, &due.1, &topic.resource_id);
         let shared = (due.0.attempts, due.0.batch_max, headers);
         let group = *known.entry(shared).or_insert_with(|| {

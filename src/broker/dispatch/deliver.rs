@@ -77,6 +77,16 @@ impl Drop for Slot<'_> {
 /// A response that may still come to the request of a batch, and the beginning of its attempt.
 type Late = (Batch, LateResponseWait, Timestamp);
 
+/// Settlements that are to be stored.
+struct Unsettled {
+    records: Vec<SettlementRecord>,
+    /// The messages that they are, where the destination is in this appliance.
+    enqueued: Option<Box<Enqueued>>,
+    settled_at: Timestamp,
+    /// The response that may still come.
+    late: Option<Late>,
+}
+
 /// Deliveries that are answered, or end without an attempt, until that is stored. They stay leased, so that they
 /// are not sent twice. Dropping it releases them.
 struct Unstored {
@@ -125,8 +135,8 @@ impl Unstored {
         self.next_due = Ok(next_due(&self.records, self.settled_at));
         let (topic, subscription) = (&self.topic, &self.subscription);
         let settled = self.records.iter().zip(settled);
-        let settled = settled.filter(|(_, settled)| **settled == Settled::Done);
-        let settlements: Vec<_> = settled.filter_map(|(each, _)| each.settlement).collect();
+        let done = settled.filter(|(_, settled)| **settled == Settled::Done);
+        let settlements: Vec<_> = done.filter_map(|(each, _)| each.settlement).collect();
         self.broker.on_settled(topic, subscription, &settlements);
         let late = self.late.take().and_then(Arc::into_inner);
         if let Some((batch, late, started_at)) = late.map(|late| late.into_inner().unwrap()) {
@@ -218,7 +228,7 @@ impl Broker {
         slot.is_answered = true;
         let next = self.end_request(&batch, took, is_success);
         let (topic, subscription) = (Arc::clone(topic), Arc::clone(subscription));
-        let late = late.map(|late| {
+        let awaited = late.map(|late| {
             // The events are not needed any more.
             let batch = Batch {
                 events: Vec::new(),
@@ -229,8 +239,13 @@ impl Broker {
         if let Some(at) = look_again_at {
             self.note_due(&[id], at);
         }
-        let of = (&topic, &subscription);
-        self.store_all(of, (records, enqueued), (ended_at, late), unstored)
+        let unsettled = Unsettled {
+            records,
+            enqueued,
+            settled_at: ended_at,
+            late: awaited,
+        };
+        self.store_all(&topic, &subscription, unsettled, unstored)
             .await;
         next
     }
@@ -238,17 +253,24 @@ impl Broker {
     /// Sends settlements to the store, in changes of bounded size. Each is repeated alone if it fails.
     async fn store_all(
         &self,
-        (topic, subscription): (&Arc<TopicEntry>, &Arc<EventSubscription>),
-        (mut records, mut enqueued): (Vec<SettlementRecord>, Option<Box<Enqueued>>),
-        (settled_at, late): (Timestamp, Option<Late>),
+        topic: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+        unsettled: Unsettled,
         unstored: &TaskTracker,
     ) {
-        let mut late = late.map(|late| Arc::new(Mutex::new(late)));
+        let Unsettled {
+            mut records,
+            mut enqueued,
+            settled_at,
+            late,
+        } = unsettled;
+        let mut shared_late = late.map(|late| Arc::new(Mutex::new(late)));
         while !records.is_empty() {
             let rest = records.split_off(records.len().min(self.settled_at_once()));
-            let late = match rest.is_empty() {
-                true => late.take(),
-                false => late.clone(),
+            let late = if rest.is_empty() {
+                shared_late.take()
+            } else {
+                shared_late.clone()
             };
             let some = Unstored {
                 broker: self.clone(),
@@ -289,8 +311,13 @@ impl Broker {
         let changes = self.changes_for(records.len());
         (self.agenda()).answered(subscription.id, records.len(), changes);
         let now = self.clock().now();
-        let of = (topic, subscription);
-        self.store_all(of, (records, None), (now, None), unstored)
+        let unsettled = Unsettled {
+            records,
+            enqueued: None,
+            settled_at: now,
+            late: None,
+        };
+        self.store_all(topic, subscription, unsettled, unstored)
             .await;
     }
 
@@ -405,8 +432,8 @@ impl Broker {
                 result,
                 late: None,
             };
-            let settlement = settle(delivery, &attempt, &policy, self.time_scale(), jitter);
-            let settlement = settlement.for_destination(&definition.dead_letter);
+            let settlement = settle(delivery, &attempt, &policy, self.time_scale(), jitter)
+                .for_destination(&definition.dead_letter);
             SettlementRecord {
                 counted_for: Some((batch.subscription.id, delivery.published_at, None)),
                 attempt: Some(Arc::new(attempt)),
@@ -452,9 +479,10 @@ impl Broker {
     async fn settle_late(&self, batch: &Batch, result: &AttemptResult, started_at: Timestamp) {
         let (id, now) = (batch.subscription.id, self.clock().now());
         let is_success = result.outcome == Outcome::Delivered;
-        let look_again_at = match is_success {
-            true => self.observe_late(batch, result, started_at, now),
-            false => None,
+        let look_again_at = if is_success {
+            self.observe_late(batch, result, started_at, now)
+        } else {
+            None
         };
         let late = LateResponse {
             outcome: result.outcome,
@@ -540,8 +568,8 @@ pub(in crate::broker) async fn unless_it_panics<T>(
         match polled {
             Ok(poll) => poll.map(Ok),
             Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                let owned = panic.downcast_ref::<String>().map(String::as_str);
+                let text = owned.or_else(|| panic.downcast_ref::<&str>().copied());
                 Poll::Ready(Err(text.unwrap_or("a panic without words").to_owned()))
             }
         }

@@ -59,7 +59,8 @@ impl NotEnqueued {
 }
 
 impl Broker {
-    /// What one attempt comes to, and the messages of one that succeeds.
+    /// Makes one attempt to turn events into messages of a queue or topic. Returns its result, and the messages to
+    /// store if it succeeds.
     pub(super) async fn enqueue(
         &self,
         to: &ServiceBusEntity,
@@ -89,8 +90,9 @@ impl Broker {
             unreachable!("it has {to:?}");
         };
         let events = delivery_request.events.iter();
-        let messages = events.map(|event| message(to, delivery_request, event));
-        let messages = messages.collect::<Result<Vec<_>, _>>()?;
+        let messages = events
+            .map(|event| message(to, delivery_request, event))
+            .collect::<Result<Vec<_>, _>>()?;
         self.lets_send(&entity, &messages)?;
         let lacks_session = |queue: &Arc<_>| {
             let mut sessions = messages.iter().map(|message| session_at(queue, message));

@@ -12,7 +12,7 @@ use crate::model::subscription::SubscriptionId;
 pub(in crate::broker) struct HealthBook {
     rules: ProbationRules,
     scale: TimeScale,
-    /// Of subscriptions that something was sent to since the start; the others count as healthy.
+    /// The health of subscriptions that something was sent to since the start; the others count as healthy.
     entries: HashMap<SubscriptionId, Entry>,
 }
 
@@ -26,7 +26,7 @@ struct Entry {
     probe: Option<DeliveryId>,
 }
 
-/// What an observation changed.
+/// The health before and after an observation.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Change {
     pub(in crate::broker) before: Health,
@@ -56,7 +56,7 @@ impl HealthBook {
         self.known(subscription).unwrap_or_default()
     }
 
-    /// What the subscription may do at `now`.
+    /// Returns which requests the health of a subscription allows at `now`.
     pub(super) fn admission(&self, subscription: SubscriptionId, now: Timestamp) -> Admission {
         self.of(subscription).admission(self.rules.mode, now)
     }

@@ -129,7 +129,7 @@ impl Broker {
         }
     }
 
-    /// Whether more belongs to a turn than what is in memory.
+    /// Returns whether a turn may need more from the store than it has in memory.
     fn asks_the_store(&self, turn: &DispatchSlot<Due>) -> bool {
         let now = self.clock().now();
         let is_behind = turn.unread.is_some_and(|at| at <= now);
@@ -212,9 +212,10 @@ impl Broker {
         agenda.end_request(id, batch.weight(), took);
         let deliveries = batch.deliveries.len();
         agenda.answered(id, deliveries, self.changes_for(deliveries));
-        let next = match is_success && !self.is_stopping() {
-            true => agenda.take_next(id, |id| own_limits(&registry, id)),
-            false => None,
+        let next = if is_success && !self.is_stopping() {
+            agenda.take_next(id, |id| own_limits(&registry, id))
+        } else {
+            None
         };
         if next.is_none() && agenda.unpark(id) {
             self.wake().notify_one();
@@ -233,8 +234,8 @@ impl Broker {
             return Vec::new();
         };
         let mut waiting = turn.waiting;
-        let budget = (turn.slots, turn.unread);
-        let filled = self.fill_admitted(topic, subscription, &mut waiting, budget);
+        let (slots, unread) = (turn.slots, turn.unread);
+        let filled = self.fill_admitted(topic, subscription, &mut waiting, slots, unread);
         match filled.await {
             Ok(mut filled) => {
                 if let Some(probe) = filled.batches.iter().find(|batch| batch.is_probe) {
@@ -277,7 +278,8 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
         waiting: &mut VecDeque<Due>,
-        (slots, mut unread): (usize, Option<Timestamp>),
+        slots: usize,
+        mut unread: Option<Timestamp>,
     ) -> Result<Filled, StoreError> {
         let now = self.clock().now();
         let is_behind = unread.is_some_and(|at| at <= now);
@@ -291,22 +293,24 @@ impl Broker {
             Admission::Probe => SendBudget::PROBE,
             Admission::Hold { until } => return Ok(Filled::put_off(waiting, until)),
             Admission::Skip { cause } => {
-                let cause = (cause, unread);
-                return self.skip_due(topic, subscription, waiting, cause).await;
+                let skipped = self.skip_due(topic, subscription, waiting, cause, unread);
+                return skipped.await;
             }
         };
         let wanted = send_budget.deliveries_max().min(LEASE_MAX);
-        let probed_before = match send_budget.is_probe {
-            true => self.health().last_probe(subscription.id),
-            false => None,
+        let probed_before = if send_budget.is_probe {
+            self.health().last_probe(subscription.id)
+        } else {
+            None
         };
         if is_behind && (waiting.len() < wanted || probed_before.is_some()) {
-            let limit = match send_budget.is_probe || !self.agenda().may_lease_ahead() {
-                true => wanted,
-                false => wanted.max(LEASE_AHEAD),
+            let limit = if send_budget.is_probe || !self.agenda().may_lease_ahead() {
+                wanted
+            } else {
+                wanted.max(LEASE_AHEAD)
             };
-            let asked = (limit, probed_before);
-            unread = self.lease(topic, subscription, waiting, asked).await?;
+            let leased = self.lease(topic, subscription, waiting, limit, probed_before);
+            unread = leased.await?;
         }
         if let Some(probe) = probed_before {
             let others_last = |due: &Due| due.0.id != probe;
@@ -347,12 +351,13 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         subscription: &Arc<EventSubscription>,
         waiting: &mut VecDeque<Due>,
-        (cause, mut unread): (Outcome, Option<Timestamp>),
+        cause: Outcome,
+        mut unread: Option<Timestamp>,
     ) -> Result<Filled, StoreError> {
         let now = self.clock().now();
         if waiting.len() < LEASE_AHEAD && unread.is_some_and(|at| at <= now) {
-            let asked = (LEASE_AHEAD, None);
-            unread = self.lease(topic, subscription, waiting, asked).await?;
+            let leased = self.lease(topic, subscription, waiting, LEASE_AHEAD, None);
+            unread = leased.await?;
         }
         let all = Filled::put_off(waiting, unread);
         let (due, mut ended) = self.admitted(topic, subscription, std::mem::take(waiting).into());
@@ -394,8 +399,8 @@ impl Broker {
             result: AttemptResult::skipped(cause),
             late: None,
         };
-        let settlement = settle_skipped(delivery, &attempt, cause, policy, scale, jitter);
-        let settlement = settlement.for_destination(&definition.dead_letter);
+        let settlement = settle_skipped(delivery, &attempt, cause, policy, scale, jitter)
+            .for_destination(&definition.dead_letter);
         SettlementRecord {
             attempt: Some(Arc::new(attempt)),
             ..SettlementRecord::of(delivery, settlement)
@@ -408,7 +413,8 @@ impl Broker {
         topic: &TopicEntry,
         subscription: &EventSubscription,
         waiting: &mut VecDeque<Due>,
-        (limit, first): (usize, Option<DeliveryId>),
+        limit: usize,
+        first: Option<DeliveryId>,
     ) -> Result<Option<Timestamp>, StoreError> {
         let id = subscription.id;
         let request = LeaseRequest {
@@ -463,12 +469,13 @@ impl Broker {
     ) -> Result<Vec<DeliveryId>, StoreError> {
         let mut ended = Vec::new();
         for some in records.chunks(self.settled_at_once()) {
-            let settled = self.store().ledger.settle(some, now).await?.into_iter();
-            let settled = some.iter().zip(settled);
-            let settled = settled.filter(|(_, settled)| *settled == Settled::Done);
-            let settled =
-                settled.filter_map(|(record, _)| Some((record.delivery, record.settlement?)));
-            let (ids, settlements): (Vec<_>, Vec<_>) = settled.unzip();
+            let settled = self.store().ledger.settle(some, now).await?;
+            let (ids, settlements): (Vec<_>, Vec<_>) = some
+                .iter()
+                .zip(settled)
+                .filter(|(_, settled)| *settled == Settled::Done)
+                .filter_map(|(record, _)| Some((record.delivery, record.settlement?)))
+                .unzip();
             self.on_settled(topic, subscription, &settlements);
             ended.extend(ids);
         }
@@ -494,7 +501,7 @@ impl Broker {
         (admitted, exhausted)
     }
 
-    /// How a due delivery ends that may not be attempted any more.
+    /// Returns how a due delivery ends that may not be attempted any more; `None` if it may.
     pub(super) fn exhausted(
         &self,
         topic: &TopicEntry,
@@ -504,7 +511,7 @@ impl Broker {
         self.end_by(&topic.retry_policy(subscription), subscription, delivery)
     }
 
-    /// The same by a policy of its own.
+    /// Returns how a due delivery ends that `policy` does not allow to be attempted any more; `None` if it does.
     pub(super) fn end_by(
         &self,
         policy: &RetryPolicy,
@@ -600,11 +607,14 @@ impl Broker {
             audit: None,
             now,
         };
-        let ended = self.store().ledger.settle_free(request).await?;
+        let settled = self.store().ledger.settle_free(request).await?;
         // Some may have been locked by a receiver meanwhile.
-        let ended = settlements.iter().zip(ended);
-        let ended = ended.filter(|(_, ended)| matches!(ended, FreeSettled::Done(_)));
-        let ended: Vec<_> = ended.map(|(settlement, _)| *settlement).collect();
+        let ended: Vec<_> = settlements
+            .iter()
+            .zip(settled)
+            .filter(|(_, settled)| matches!(settled, FreeSettled::Done(_)))
+            .map(|(settlement, _)| *settlement)
+            .collect();
         self.on_settled(topic, subscription, &ended);
         Ok(ended.len())
     }
@@ -641,7 +651,7 @@ impl Broker {
         Ok(found == EXHAUSTED_BATCH_MAX)
     }
 
-    /// Whether the dispatcher sends its deliveries, or it is deleted.
+    /// Returns whether the dispatcher sends the deliveries of a subscription. A deleted one counts as well.
     fn sends_now(&self, id: SubscriptionId) -> bool {
         let registry = self.registry();
         let found = registry.subscription(id);

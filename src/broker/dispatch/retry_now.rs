@@ -56,7 +56,7 @@ impl Broker {
         (is_pending && row.next_attempt_at? >= expires_at).then_some(expires_at)
     }
 
-    /// What holds the deliveries of an event subscription back; `None` where nothing does.
+    /// Returns what holds back the deliveries of an event subscription; `None` if nothing does.
     pub fn hold(&self, id: SubscriptionId) -> Option<Hold> {
         let registry = self.registry();
         let (_, subscription) = registry.subscription(id)?;
@@ -173,10 +173,10 @@ impl Broker {
             now,
         };
         let settled = self.store().ledger.settle_free(request).await?;
-        let settled = settled.into_iter().next().unwrap_or(FreeSettled::Missing);
-        if let FreeSettled::Done(subscription) = settled {
+        let only = settled.into_iter().next().unwrap_or(FreeSettled::Missing);
+        if let FreeSettled::Done(subscription) = only {
             self.set_free(subscription, now);
         }
-        Ok(settled)
+        Ok(only)
     }
 }

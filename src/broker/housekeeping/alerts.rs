@@ -62,7 +62,7 @@ impl Broker {
         self.send_due_alerts().await
     }
 
-    /// What the enabled rules want to know, and nothing else.
+    /// Finds the facts that the enabled rules depend on, and no others.
     async fn alert_facts(
         &self,
         rules: &[StoredAlertRule],
@@ -98,7 +98,7 @@ impl Broker {
         Ok(facts)
     }
 
-    /// Of every subscription that is sent something and may be.
+    /// Returns the health of the endpoint of every push subscription that events may be sent to.
     fn endpoint_facts(&self, registry: &Registry, now: Timestamp) -> Vec<(String, EndpointHealth)> {
         let sent = |(_, each): &(_, &Arc<EventSubscription>)| {
             each.definition.destination.delivery_mode() == DeliveryMode::Push
@@ -111,7 +111,7 @@ impl Broker {
         facts.collect()
     }
 
-    /// `None` of an endpoint that nothing is sent to on purpose.
+    /// Returns the health of an endpoint; `None` if nothing is sent to it on purpose.
     fn endpoint_health(
         &self,
         subscription: &EventSubscription,
@@ -240,7 +240,7 @@ impl Broker {
     }
 }
 
-/// What an alert says of an endpoint that has failed for long enough.
+/// Returns the text of an alert about an endpoint that has failed for long enough.
 fn every_attempt_failed(failing: Failing) -> String {
     let last = match failing.status {
         Some(status) => format!("last response {status}"),
@@ -263,8 +263,8 @@ fn named<T>(registry: &Registry, found: Vec<(SubscriptionId, T)>) -> Vec<(String
             None => title(topic, subscription),
         })
     };
-    let found = found.into_iter();
     found
+        .into_iter()
         .filter_map(|(id, value)| Some((name(id)?, value)))
         .collect()
 }

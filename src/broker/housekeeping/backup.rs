@@ -120,22 +120,22 @@ impl Broker {
     fn backup_order(&self, request: &BackupRequest) -> Result<Order, BackupRejected> {
         let options = self.options();
         let rules = &options.backups;
-        let named = request.place.as_ref().or(rules.dir.as_ref());
-        let named = named.ok_or(BackupRejected::NoPlace)?;
+        let named = (request.place.as_ref())
+            .or(rules.dir.as_ref())
+            .ok_or(BackupRejected::NoPlace)?;
         let reject = |problem| BackupRejected::Place(named.to_string(), problem);
         let (place, into, upload) = match named {
             BackupPlace::Directory(dir) => {
-                let into = match request.place.is_some() && dir.is_relative() {
-                    true => Err("it is not an absolute path".to_owned()),
-                    false => existing_dir(dir),
-                };
-                let into = into.map_err(reject)?;
+                if request.place.is_some() && dir.is_relative() {
+                    return Err(reject("it is not an absolute path".to_owned()));
+                }
+                let into = existing_dir(dir).map_err(reject)?;
                 (BackupPlace::Directory(into.clone()), into, None)
             }
             BackupPlace::Bucket(at) => {
                 let to = self.outbound().backup_bucket(at).map_err(reject)?;
-                let stage = self.store().upkeep.stage();
-                let stage = stage.map_err(|error| reject(error.to_string()))?;
+                let staged = self.store().upkeep.stage();
+                let stage = staged.map_err(|error| reject(error.to_string()))?;
                 let into = stage.path().to_owned();
                 (named.clone(), into, Some(Upload { to, _stage: stage }))
             }
@@ -216,7 +216,7 @@ impl Broker {
         put.map_err(BackupError::new)
     }
 
-    /// Whether to go on.
+    /// Updates the progress of the running backup. Returns whether to go on.
     fn note_progress(&self, change: impl FnOnce(&mut RunningBackup)) -> bool {
         if let Some(running) = &mut self.backup_book().running {
             change(running);
@@ -351,8 +351,9 @@ fn found_place(place: &BackupPlace) -> BackupPlace {
 /// The one path of a directory that exists, or the reason that it is none.
 fn existing_dir(dir: &Path) -> Result<PathBuf, String> {
     let found = dir.canonicalize().map_err(|error| error.to_string())?;
-    match found.is_dir() {
-        true => Ok(found),
-        false => Err("it is not a directory".to_owned()),
+    if found.is_dir() {
+        Ok(found)
+    } else {
+        Err("it is not a directory".to_owned())
     }
 }

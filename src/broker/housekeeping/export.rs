@@ -65,8 +65,8 @@ impl Broker {
         for status in ledger.export_statuses(ids().collect()).await? {
             let exporter = exporters
                 .iter()
-                .find(|each| each.subscription.id == status.subscription);
-            let exporter = exporter.expect("only exporters were asked for");
+                .find(|each| each.subscription.id == status.subscription)
+                .expect("only exporters were asked for");
             self.give_up_exports(&status).await?;
             if self.is_export_due(exporter, &status) {
                 due.push((exporter.clone(), status));
@@ -74,8 +74,9 @@ impl Broker {
         }
         let mark_stored = self.export_all(due).await;
         let statuses = ledger.export_statuses(ids().collect()).await?;
-        let outages = statuses.into_iter();
-        let outages = outages.filter_map(|each| Some((each.subscription, each.outage?)));
+        let outages = statuses
+            .into_iter()
+            .filter_map(|each| Some((each.subscription, each.outage?)));
         *self.shared.outages.lock().unwrap() = outages.collect();
         mark_stored
     }

@@ -28,14 +28,15 @@ struct Use {
 }
 
 impl Uses {
-    /// Those that are stored.
+    /// Creates it from the uses that are stored.
     pub(in crate::broker) fn of(
         stored: Vec<(MessageEntity, Timestamp)>,
         may_delete_at: Timestamp,
     ) -> Self {
         let is_stored = true;
-        let stored = stored.into_iter();
-        let last = stored.map(|(of, at)| (of, Use { at, is_stored }));
+        let last = stored
+            .into_iter()
+            .map(|(of, at)| (of, Use { at, is_stored }));
         Self {
             last: Mutex::new(last.collect()),
             may_delete_at,
@@ -56,7 +57,7 @@ impl Uses {
         self.last.lock().unwrap().retain(|of, _| these.contains(of));
     }
 
-    /// Those that are stored now.
+    /// Returns the uses that are not stored yet, and marks them as stored.
     fn take_unstored(&self) -> Vec<(MessageEntity, Timestamp)> {
         let mut last = self.last.lock().unwrap();
         let unstored = last.iter_mut().filter(|(_, each)| !each.is_stored);
@@ -82,7 +83,7 @@ impl Broker {
         self.shared.uses.last(of)
     }
 
-    /// The same by its id.
+    /// Notes that the queue or subscription of messages with this id is used.
     pub(in crate::broker) fn note_use_of(&self, id: SubscriptionId) {
         if let Some((_, own)) = self.registry().subscription(id.owner()) {
             self.note_use(own);
@@ -105,8 +106,8 @@ impl Broker {
     /// Stores when things were used, and forgets those that are gone.
     pub(super) async fn store_uses(&self) -> Result<(), StoreError> {
         let registry = self.registry();
-        let there = message_entities(&registry);
-        let there = there.iter().map(Candidate::entity);
+        let candidates = message_entities(&registry);
+        let there = candidates.iter().map(Candidate::entity);
         self.shared.uses.retain(&there.collect());
         match self.shared.uses.take_unstored() {
             uses if uses.is_empty() => Ok(()),
@@ -137,8 +138,8 @@ impl Broker {
         if let Some(own) = own.filter(|own| self.has_receivers(own.id)) {
             self.note_use(own);
         }
-        let used_at = self.shared.uses.last(candidate.entity());
-        let used_at = used_at.max(Some(candidate.changed_at()));
+        let last_use = self.shared.uses.last(candidate.entity());
+        let used_at = last_use.max(Some(candidate.changed_at()));
         let limit = candidate
             .limit()
             .map(|limit| self.time_scale().shrink(limit));
@@ -173,7 +174,7 @@ impl Broker {
     }
 }
 
-/// What can be used, and may be idle: a topic, or the queue or subscription of it.
+/// A topic, or the queue or subscription of it, which may be idle.
 struct Candidate<'a>(&'a TopicEntry, Option<&'a EventSubscription>);
 
 impl Candidate<'_> {

@@ -15,7 +15,7 @@ use crate::store::{
 /// Pause between two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What one change deletes: a few milliseconds of the writer.
+/// The most that one change deletes: a few milliseconds of the writer.
 const BATCH: PruneBatch = PruneBatch {
     events: 500,
     rows: 600,
@@ -86,14 +86,14 @@ pub struct StorageReport {
     pub preview: Preview,
 }
 
-/// What would be pruned now.
+/// The amount that would be pruned now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preview {
     pub events: u64,
     pub deliveries: u64,
     /// Bytes of the events' data.
     pub bytes: u64,
-    /// Whether there is more: a preview does not count for ever.
+    /// Is true if there is more: a preview stops counting at a limit.
     pub is_partial: bool,
 }
 
@@ -233,9 +233,10 @@ impl Broker {
                 .retention
                 .bytes_max
                 .is_some_and(|most| sizes.file > most);
-            let spare = match too_large || pressure == Some(Pressure::Disk) {
-                true => 0,
-                false => spare,
+            let spare = if too_large || pressure == Some(Pressure::Disk) {
+                0
+            } else {
+                spare
             };
             let excess = sizes.free.saturating_sub(spare) / sizes.page;
             if excess == 0 || self.is_stopping() {
@@ -248,10 +249,10 @@ impl Broker {
             shrunk = true;
             self.rest_since(started_at).await;
         }
-        match shrunk {
-            true => upkeep.cut_log().await,
-            false => Ok(()),
+        if shrunk {
+            upkeep.cut_log().await?;
         }
+        Ok(())
     }
 
     /// Pauses for as long as the store was just used, so that others can use it.

@@ -37,8 +37,10 @@ impl Broker {
             key1: definition.key1.unwrap_or(before.key1),
             key2: definition.key2.unwrap_or(before.key2),
         };
-        let of = entity.as_ref().map(|name| self.messaging_entity(name));
-        let of = of.transpose()?;
+        let of = entity
+            .as_ref()
+            .map(|name| self.messaging_entity(name))
+            .transpose()?;
         if let Some(rule) = known {
             let audit = by.defined(TargetKind::AccessRule.named(&rule.name));
             return self.change_keys(rule, definition.rights, keys, audit).await;

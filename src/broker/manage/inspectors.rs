@@ -90,7 +90,7 @@ impl Broker {
     }
 }
 
-/// Whether the endpoint of a subscription is `inspector`.
+/// Returns whether the endpoint of a subscription is `inspector`.
 fn delivers_to(subscription: &EventSubscription, inspector: &InspectorName) -> bool {
     let endpoint = subscription.definition.destination.endpoint_url();
     let called = endpoint.and_then(|url| InspectorName::of_url(url.reveal()));
@@ -172,8 +172,9 @@ impl Broker {
         inspector: &InspectorName,
         headers: &HeaderMap,
     ) -> Vec<Arc<EventSubscription>> {
-        let name = headers.get("aeg-subscription-name");
-        let name = name.and_then(|name| name.to_str().ok());
+        let name = headers
+            .get("aeg-subscription-name")
+            .and_then(|name| name.to_str().ok());
         let mut all = self.subscriptions_of_inspector(inspector);
         all.retain(|each| name.is_none_or(|name| each.name.as_str().eq_ignore_ascii_case(name)));
         all
@@ -229,9 +230,10 @@ fn header_texts(headers: &HeaderMap, senders: &[Arc<EventSubscription>]) -> Vec<
 
 /// Earlier attempts, as the sender says.
 fn attempts(headers: &HeaderMap) -> u32 {
-    let count = headers.get("aeg-delivery-count");
-    let count = count.and_then(|count| count.to_str().ok()?.parse().ok());
-    count.unwrap_or(0)
+    headers
+        .get("aeg-delivery-count")
+        .and_then(|count| count.to_str().ok()?.parse().ok())
+        .unwrap_or(0)
 }
 
 async fn scripted(

@@ -102,7 +102,7 @@ pub enum ManageError {
         property: &'static str,
         to: TopicName,
     },
-    /// What is missing.
+    /// The destination that is missing, as the first words of the message.
     #[error("{0} for events to go to; create it first")]
     NoDestination(String),
     #[error(
@@ -914,7 +914,8 @@ fn own_keys(topic: &Topic) -> Result<&AccessKeys, ManageError> {
     topic.keys.as_ref().ok_or_else(missing)
 }
 
-/// Whether the destination needs no validation, or was validated before.
+/// Returns whether no handshake has to follow: the destination needs none, or agreed before, as those of namespace
+/// topics do.
 fn needs_no_handshake(definition: &SubscriptionDefinition) -> bool {
     definition.destination.skips_validation()
         || definition.retry_policy.profile == DeliveryProfile::Namespace
@@ -926,13 +927,14 @@ pub(super) fn check_mode(
     changed: &SubscriptionDefinition,
 ) -> Result<(), ManageError> {
     let mode = current.destination.delivery_mode();
-    match changed.destination.delivery_mode() == mode {
-        true => Ok(()),
-        false => Err(ManageError::DeliveryModeFixed(mode)),
+    if changed.destination.delivery_mode() == mode {
+        Ok(())
+    } else {
+        Err(ManageError::DeliveryModeFixed(mode))
     }
 }
 
-/// Whether endpoint and delivery schema are unchanged.
+/// Returns whether endpoint and delivery schema are unchanged.
 pub(super) fn is_same_receiver(
     current: &SubscriptionDefinition,
     changed: &SubscriptionDefinition,

@@ -1,4 +1,4 @@
-//! What the provisioning directory has the only say in.
+//! The objects that only the provisioning directory may change.
 
 use std::sync::Arc;
 

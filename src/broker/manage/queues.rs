@@ -16,7 +16,7 @@ use crate::store::RegistryChange;
 /// A queue: its topic, and the subscription that its receivers pull.
 pub type Queue = (Arc<TopicEntry>, Arc<EventSubscription>);
 
-/// What a definition may do.
+/// The changes that a definition may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     Create,
@@ -25,7 +25,7 @@ pub enum Put {
 }
 
 impl Put {
-    /// Whether it may define what is there, or not there yet.
+    /// Rejects the definition of an object that is there already, or not there yet, if it may not make that change.
     pub(super) fn check(
         self,
         is_there: bool,

@@ -40,8 +40,7 @@ impl Broker {
         let entry = self.service_bus_topic(topic)?;
         let found = message_subscription(&entry, name).ok().flatten().cloned();
         let missing = || ManageError::ServiceBusSubscriptionNotFound(topic.clone(), name.clone());
-        let found = found.ok_or_else(missing)?;
-        Ok((entry, found))
+        Ok((entry, found.ok_or_else(missing)?))
     }
 
     /// Creates a topic, or replaces the definition of an existing one, as far as `put` allows.
@@ -187,11 +186,13 @@ impl Broker {
         topic: &TopicEntry,
         destination: &Destination,
     ) -> Result<(), ManageError> {
-        let entity = self.service_bus_entity(destination);
-        let entity = entity.map_err(|missing| ManageError::NoDestination(missing.to_string()))?;
-        match entity.is_some() && topic.topic.kind.takes_messages() {
-            true => Err(ManageError::ForwardInstead(topic.topic.name.clone())),
-            false => Ok(()),
+        let entity = self
+            .service_bus_entity(destination)
+            .map_err(|missing| ManageError::NoDestination(missing.to_string()))?;
+        if entity.is_some() && topic.topic.kind.takes_messages() {
+            Err(ManageError::ForwardInstead(topic.topic.name.clone()))
+        } else {
+            Ok(())
         }
     }
 
@@ -297,7 +298,7 @@ fn check_size(rule: &Rule) -> Result<(), ManageError> {
     }
 }
 
-/// Whether the topic may have another rule, or this one instead of what it replaces.
+/// Rejects a rule that the topic has no room for, be it another one or the successor of `replaced`.
 fn check_room(topic: &TopicEntry, rule: &Rule, replaced: Option<&Rule>) -> Result<(), ManageError> {
     let name = || topic.topic.name.clone();
     if replaced.is_none() && topic.rules.all().count() >= RULES_PER_TOPIC_MAX {
@@ -305,8 +306,9 @@ fn check_room(topic: &TopicEntry, rule: &Rule, replaced: Option<&Rule>) -> Resul
     }
     let growth = rule.bytes().saturating_sub(replaced.map_or(0, Rule::bytes));
     let taken: usize = topic.rules.all().map(|each| each.bytes()).sum();
-    match growth == 0 || taken + growth <= RULES_MEMORY_MAX {
-        true => Ok(()),
-        false => Err(ManageError::RulesTooLarge(name(), rule.name.clone())),
+    if growth == 0 || taken + growth <= RULES_MEMORY_MAX {
+        Ok(())
+    } else {
+        Err(ManageError::RulesTooLarge(name(), rule.name.clone()))
     }
 }

@@ -25,8 +25,10 @@ impl Broker {
         let made = || SigningSecret::generate(self.entropy());
         let secret = rotation.secret.unwrap_or_else(made);
         let mut definition = current.definition.clone();
-        let webhook = definition.destination.webhook_mut();
-        let webhook = webhook.ok_or_else(|| ManageError::NothingSent(name.clone()))?;
+        let webhook = definition
+            .destination
+            .webhook_mut()
+            .ok_or_else(|| ManageError::NothingSent(name.clone()))?;
         let signing = &mut webhook.credentials.signing;
         *signing = signing.rotated(secret.clone(), self.clock().now(), rotation.grace)?;
         let change = RegistryChange::ChangeSubscription {

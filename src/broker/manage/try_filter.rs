@@ -39,7 +39,7 @@ impl Broker {
         let add = move |trial: &mut FilterTrial, stored: &StoredEvent| {
             trial.add(stored, &seen_by.view(&readable(&stored.event)));
         };
-        let tried = self.each_newest(topic, (request.last, within), trial, add);
+        let tried = self.each_newest(topic, request.last, within, trial, add);
         let (trial, is_complete) = tried.await?;
         Ok((trial.findings(), is_complete))
     }
@@ -63,14 +63,15 @@ impl Broker {
             findings.add(stored, matches);
         };
         let findings = TrialFindings::default();
-        self.each_newest(topic, (last, within), findings, add).await
+        self.each_newest(topic, last, within, findings, add).await
     }
 
     /// Adds the newest events of `topic` to the findings, in the background. Returns whether there was time for all.
     async fn each_newest<F: Send + 'static>(
         &self,
         topic: &TopicEntry,
-        (last, within): (usize, Duration),
+        last: usize,
+        within: Duration,
         mut findings: F,
         add: impl Fn(&mut F, &StoredEvent) + Send + Sync + 'static,
     ) -> Result<(F, bool), ManageError> {
@@ -117,8 +118,7 @@ fn current_filter(
     let Some(name) = &request.subscription else {
         return Ok(None);
     };
-    let current = topic.subscription(name);
     let missing = || ManageError::SubscriptionNotFound(topic.topic.name.clone(), name.clone());
-    let current = current.ok_or_else(missing)?;
+    let current = topic.subscription(name).ok_or_else(missing)?;
     Ok(Some(current.definition.filter.clone()))
 }

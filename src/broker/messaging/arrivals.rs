@@ -90,7 +90,7 @@ impl Broker {
         Ok(due_at.map_or(LOOK_INTERVAL, |at| at.since(now)))
     }
 
-    /// Whether receivers wait for messages of a queue, or dead letters.
+    /// Returns whether receivers wait for messages of a queue or for its dead letters.
     pub(in crate::broker) fn has_receivers(&self, queue: SubscriptionId) -> bool {
         self.shared.arrivals.has_receivers(queue)
     }
@@ -101,7 +101,7 @@ impl Broker {
     }
 }
 
-/// What a receiver waits for.
+/// The arrival that a receiver waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Awaited {
     /// A delivery of a queue.

@@ -11,7 +11,7 @@ use crate::store::{FreeChange, FreeChanges, FreeSettled, StoreError};
 /// Dead letters that one change removes: more would block the writer for too long.
 const REMOVE_BATCH_MAX: usize = 250;
 
-/// What a purge came to.
+/// The result of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purged {
     pub removed: usize,
@@ -72,7 +72,7 @@ impl Broker {
         Ok(settled.iter().filter(is_done).count())
     }
 
-    /// What a filter of dead letters is about.
+    /// Returns the object that a filter of dead letters is about, for the audit log.
     fn target_of(&self, filter: &DeadLetterFilter) -> Target {
         let registry = self.registry();
         let topic = filter.topic.and_then(|id| registry.topic_by_id(id));

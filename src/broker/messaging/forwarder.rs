@@ -179,7 +179,7 @@ impl Broker {
         })
     }
 
-    /// What a message becomes where it goes, or why it cannot go on.
+    /// Returns the topic that a message is forwarded to and the request to store it there, or why it cannot go on.
     async fn onward<'a>(
         &self,
         message: Forwardable,
@@ -338,7 +338,7 @@ fn scheduled_at(event: &Event) -> Option<Timestamp> {
     Some(Timestamp::from_ms(at))
 }
 
-/// What one turn has done so far.
+/// The work that one turn has done so far.
 struct Size {
     messages: usize,
     copies: usize,

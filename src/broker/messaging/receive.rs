@@ -25,7 +25,7 @@ use crate::wire::service_bus::message;
 /// Deliveries that are shown at once.
 const PEEK_MAX: usize = 250;
 
-/// What to receive.
+/// The deliveries to receive, and how to lock them.
 #[derive(Clone, Debug)]
 pub struct ReceiveRequest {
     pub of: QueueRef,

@@ -26,8 +26,9 @@ const DELETED_MAX: usize = 4_000;
 #[derive(Clone)]
 pub struct MessageReceiver {
     broker: Broker,
-    /// As they were when the receiver began.
+    /// The topic as it was when the receiver began.
     pub topic: Arc<TopicEntry>,
+    /// The subscription as it was when the receiver began.
     pub subscription: Arc<EventSubscription>,
     pub sub_queue: SubQueue,
     /// The messages are those of the transfer queue.
@@ -278,8 +279,10 @@ impl MessageReceiver {
             None => Awaited::Queue(self.queue()),
             Some(held) => Awaited::Session(SessionWait::In(held.of, held.name.clone())),
         };
-        let waiter = self.broker.wait_at(awaited, by);
-        let waiter = waiter.map_err(|error| self.with_address(error))?;
+        let waiter = self
+            .broker
+            .wait_at(awaited, by)
+            .map_err(|error| self.with_address(error))?;
         Ok(self.broker.due(&waiter, in_vain).await?)
     }
 

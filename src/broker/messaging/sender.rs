@@ -23,7 +23,7 @@ const MESSAGES_IN_A_ROW_MAX: usize = 100;
 /// Sends messages to a queue or a topic.
 pub struct MessageSender {
     broker: Broker,
-    /// As it was when the sender began. What is sent is matched with what it is then.
+    /// The queue or topic as it was when the sender began. Messages are matched with it as it is when they are sent.
     topic: Arc<TopicEntry>,
     /// The entity that messages go on to from there, as it was then; `None` if they stay there.
     onward: Option<Arc<TopicEntry>>,

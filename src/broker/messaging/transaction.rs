@@ -19,7 +19,7 @@ use crate::store::{
 };
 use crate::wire::amqp::message::Message;
 
-/// What is done together.
+/// The sends, cancellations and settlements of a transaction, which take effect together.
 #[derive(Default)]
 pub struct MessagingTransaction {
     sends: Vec<KeptSend>,

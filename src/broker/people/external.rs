@@ -22,15 +22,15 @@ impl GroupRoles {
     /// The strongest role that one of `groups` has.
     pub fn role_of(&self, groups: &[String]) -> Option<Role> {
         let has = |mapped: &Vec<String>| {
-            let mut mapped = mapped.iter();
-            mapped.any(|group| group == EVERYBODY || groups.contains(group))
+            let mut each = mapped.iter();
+            each.any(|group| group == EVERYBODY || groups.contains(group))
         };
-        let roles = [
+        let mut roles = [
             (&self.admin, Role::Admin),
             (&self.operator, Role::Operator),
             (&self.viewer, Role::Viewer),
-        ];
-        let mut roles = roles.into_iter();
+        ]
+        .into_iter();
         roles.find(|(mapped, _)| has(mapped)).map(|(_, role)| role)
     }
 }

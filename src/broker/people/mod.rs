@@ -51,11 +51,11 @@ pub struct People {
     hashes: HashPlaces,
     clock: Clock,
     entropy: Entropy,
-    /// Whether an account was made since the start.
+    /// Is true once an account has been made since the start.
     has_added: watch::Sender<bool>,
 }
 
-/// What to change about a user; `None` leaves it.
+/// The changes to a user; `None` leaves a value as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UserPatch<'a> {
     pub role: Option<Role>,
@@ -216,8 +216,8 @@ impl People {
     /// The user of the link with this token.
     pub async fn user_of_link(&self, token: &Secret) -> Result<User, PeopleError> {
         let found = self.accounts.user_of_link(hash_of(token), self.clock.now());
-        let found = found.await?.filter(|user| user.disabled_at.is_none());
-        found.ok_or(PeopleError::DeadLink)
+        let enabled = found.await?.filter(|user| user.disabled_at.is_none());
+        enabled.ok_or(PeopleError::DeadLink)
     }
 
     /// Sets the password of a link's user, who is at `address`. The link is used up, and all sessions end.
@@ -286,7 +286,8 @@ impl People {
         Ok(password::hash(place, password.to_owned()).await)
     }
 
-    /// Whether `presented` is the password of `user`, who is signed in at `address`. A wrong one is a guess.
+    /// Returns whether `presented` is the password of `user`, who is signed in at `address`. A wrong one counts as a
+    /// guess.
     pub async fn knows_password<E>(
         &self,
         user: &User,
@@ -319,8 +320,8 @@ impl People {
     {
         let place = self.place_to_guess::<E>(name, address).await?;
         let known = async {
-            let user = self.accounts.find(name.to_owned()).await?;
-            let user = user.filter(|user| !user.password_hash.is_empty());
+            let found = self.accounts.find(name.to_owned()).await?;
+            let user = found.filter(|user| !user.password_hash.is_empty());
             let hash = user
                 .as_ref()
                 .map_or(password::NOBODY, |user| &user.password_hash);

@@ -125,7 +125,7 @@ pub(super) async fn hash(place: HashPlace, password: String) -> String {
     in_background(place, hash).await
 }
 
-/// Whether `password` matches the PHC string `hash`.
+/// Returns whether `password` matches the PHC string `hash`.
 pub(super) async fn is_right(place: HashPlace, password: String, hash: String) -> bool {
     // No password is longer, so a longer one need not be hashed.
     if password.chars().count() > CHARACTERS_MAX {

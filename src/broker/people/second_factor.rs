@@ -32,8 +32,9 @@ impl People {
         code: &str,
     ) -> Result<Vec<Secret>, PeopleError> {
         let now = self.clock.now();
-        let step = seed.step_of(code, now, None);
-        let step = step.ok_or(PeopleError::WrongCode)?;
+        let step = seed
+            .step_of(code, now, None)
+            .ok_or(PeopleError::WrongCode)?;
         let codes: Vec<Secret> = (0..RECOVERY_CODES).map(|_| self.recovery_code()).collect();
         let new = NewSecondFactor {
             seed,
@@ -54,7 +55,8 @@ impl People {
         Ok(self.accounts.change_user(user, change, by.clone()).await?)
     }
 
-    /// Whether `code` is the current code of the user's app or a recovery code. Either can be used only once.
+    /// Returns whether `code` is the current code of the user's app or a recovery code, and uses it up: either can be
+    /// used only once.
     pub async fn passes_second_factor(&self, user: &User, code: &str) -> Result<bool, StoreError> {
         let Some(factor) = self.accounts.second_factor(user.id).await? else {
             return Ok(false);
@@ -82,6 +84,6 @@ impl People {
 /// The hash of the letters and digits, in one case: people copy codes by hand.
 fn hash_of_code(code: &Secret) -> String {
     let characters = code.reveal().chars().filter(char::is_ascii_alphanumeric);
-    let characters = characters.map(|c| c.to_ascii_uppercase());
-    hash_of(&Secret::new(characters.collect::<String>()))
+    let in_one_case = characters.map(|c| c.to_ascii_uppercase());
+    hash_of(&Secret::new(in_one_case.collect::<String>()))
 }

@@ -31,7 +31,7 @@ impl SetupLink {
         format!("/admin/setup?token={}", self.token.reveal())
     }
 
-    /// Whether it is the token of the link, which still works.
+    /// Returns whether `token` is that of the link, and the link has not expired.
     pub fn admits(&self, token: &str) -> bool {
         self.token.admits(token) && self.clock.now() < self.expires_at
     }

@@ -24,18 +24,18 @@ pub struct SignInOptions {
     pub provider: Option<IdentityProvider>,
     pub proxy: Option<ProxyHeaders>,
     pub roles: GroupRoles,
-    /// Whether nobody signs in by a password.
+    /// Is true if nobody signs in by a password.
     pub hides_password: bool,
 }
 
 impl SignInOptions {
-    /// What people call the provider.
+    /// Returns the name of the provider that people see.
     pub fn provider_name(&self) -> &str {
         let provider = self.provider.as_ref();
         provider.map_or("OpenID Connect", IdentityProvider::name)
     }
 
-    /// What people call a source.
+    /// Returns the name of a source that people see.
     pub fn source_name(&self, source: UserSource) -> &str {
         match source {
             UserSource::Local => "Local",
@@ -44,7 +44,7 @@ impl SignInOptions {
         }
     }
 
-    /// The same within a sentence.
+    /// Returns the name of a source as it stands within a sentence.
     pub fn source_in_words(&self, source: UserSource) -> &str {
         match source {
             UserSource::Proxy => "the reverse proxy",

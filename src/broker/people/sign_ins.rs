@@ -1,7 +1,7 @@
 //! Sign-ins with a provider that are under way (docs/security.md B3).
 //!
-//! What belongs to one is in a cookie of the browser that began it, signed, so that nobody can begin one that somebody
-//! else ends. Each is ended once.
+//! The values of a sign-in are in a signed cookie of the browser that began it, so that nobody can begin one that
+//! somebody else ends. Each is ended once.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -45,20 +45,20 @@ const EXCHANGES_WAITING_MAX: WaitingMax = WaitingMax {
 /// The right to exchange a code, while it is held.
 pub type CodeExchange = TakenPlace<Option<IpNet>>;
 
-/// What a sign-in has to be recognised by when it comes back.
+/// The values by which a sign-in is recognised when the browser comes back from the provider.
 #[derive(Serialize, Deserialize)]
 pub struct SignIn {
-    /// What the provider sends back with the code.
+    /// The `state` that the provider sends back with the code.
     pub state: String,
-    /// What its token has to hold.
+    /// The nonce that the provider's ID token has to hold.
     pub nonce: String,
-    /// What only the browser that began it can show (PKCE).
+    /// The PKCE code verifier, which only the browser that began the sign-in can show.
     pub verifier: String,
     /// The page to go to.
     pub next: String,
     /// When it began.
     pub since_ms: i64,
-    /// Whether the provider has to ask for the password although it knows the browser.
+    /// Is true if the provider has to ask for the password although it knows the browser.
     pub again: bool,
 }
 
@@ -97,9 +97,9 @@ impl SignIns {
     /// The attempt of a cookie that belongs to `state` and has neither ended nor expired.
     pub fn open(&self, cookie: &str, state: &str, now: Timestamp) -> Option<SignIn> {
         let (text, tag) = cookie.split_once('.')?;
-        let [text, tag] = [text, tag].map(|part| URL_SAFE_NO_PAD.decode(part));
-        let text = text.ok()?;
-        hmac::verify(&self.key, &text, &tag.ok()?).ok()?;
+        let text = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let tag = URL_SAFE_NO_PAD.decode(tag).ok()?;
+        hmac::verify(&self.key, &text, &tag).ok()?;
         let attempt: SignIn = serde_json::from_slice(&text).ok()?;
         let age = now.since(Timestamp::from_ms(attempt.since_ms));
         let is_same = verify_slices_are_equal(attempt.state.as_bytes(), state.as_bytes()).is_ok();
@@ -114,8 +114,8 @@ impl SignIns {
             .await
     }
 
-    /// Whether somebody who is rejected now was not within the last minutes: a page that stays open asks again and
-    /// again, and is no news for the audit log.
+    /// Notes that somebody is rejected. Returns whether it is the first time within the last minutes: a page that stays
+    /// open asks again and again, which is no news for the audit log.
     pub fn is_first_rejection(&self, subject: &str, now: Timestamp) -> bool {
         let mut rejected = self.rejected.lock().unwrap();
         rejected.retain(|(_, at)| now.since(*at) < REJECTION_RECORDED_EVERY);
@@ -135,7 +135,7 @@ impl SignIns {
         self.failed.take(now)
     }
 
-    /// Whether it had not ended before.
+    /// Ends a sign-in. Returns whether it had not ended before.
     fn end(&self, state: &str) -> bool {
         let mut ended = self.ended.lock().unwrap();
         if ended.iter().any(|each| each == state) {
@@ -150,7 +150,7 @@ impl SignIns {
 }
 
 impl SignIn {
-    /// What the provider is told of it.
+    /// Returns the values for a request to the provider. `pkce` is the code challenge or, with the code, the verifier.
     pub fn secrets<'a>(&'a self, pkce: &'a str) -> SignInSecrets<'a> {
         SignInSecrets {
             state: &self.state,

@@ -26,7 +26,8 @@ pub struct TooOften(pub Duration);
 /// Guessers are slowed down by what the accounts know of them. An account is what was typed, whether there is such a user
 /// or not; a link names nobody.
 impl People {
-    /// What `tried` comes to, which is `None` for a wrong guess; or tells how long to wait.
+    /// Returns the result of `tried`, which is `None` for a wrong guess. Fails with [`TooOften`] where the guesser has
+    /// to wait first.
     pub async fn guess<T, E: From<StoreError> + From<TooOften>>(
         &self,
         account: Option<&str>,
@@ -105,8 +106,10 @@ fn guessers(account: Option<&str>, address: Option<IpAddr>) -> Guessers {
     let hash = |text: String| sha256_hex(text.as_bytes());
     let account = account.map(str::to_lowercase);
     let network = address.map(network);
-    let there = account.as_ref().zip(network);
-    let there = there.map(|(account, network)| format!("account there {network} {account}"));
+    let there = account
+        .as_ref()
+        .zip(network)
+        .map(|(account, network)| format!("account there {network} {account}"));
     let networks = network.iter().map(|it| hash(format!("network {it}")));
     Guessers {
         account_there: there.map(hash),

@@ -70,8 +70,8 @@ impl Tokens {
         clock: Clock,
         entropy: Entropy,
     ) -> Result<Self, StoreError> {
-        let known = accounts.tokens().await?.into_iter();
-        let known = known.map(|token| (token.hash.clone(), token)).collect();
+        let stored = accounts.tokens().await?.into_iter();
+        let known = stored.map(|token| (token.hash.clone(), token)).collect();
         Ok(Self {
             accounts,
             clock,

@@ -83,25 +83,27 @@ fn targets(
     topic: &TopicEntry,
     event: &Event,
     now: Timestamp,
-    (from, steps_max): (usize, usize),
+    from: usize,
+    steps_max: usize,
 ) -> FanOutPart {
     // A queue whose messages nobody else gets has no filters to be asked. Its transfer queue is none of its subscriptions.
     let own = topic.measured.len() - usize::from(topic.own.is_some());
     let is_asked = topic.subscriptions.size() > own;
-    match is_asked && message::is_message(event) {
-        true => topic.fan_out_part(&readable(event), now, from, steps_max),
-        false => topic.fan_out_part(event, now, from, steps_max),
+    if is_asked && message::is_message(event) {
+        topic.fan_out_part(&readable(event), now, from, steps_max)
+    } else {
+        topic.fan_out_part(event, now, from, steps_max)
     }
 }
 
-/// What queues that ask something get of the events of a request.
+/// The sessions in which events of a request arrive, in queues that ask something of events.
 pub(super) struct TakenIn {
     /// A session is listed once for each event that arrives in it.
     sessions: Vec<(SubscriptionId, String)>,
 }
 
 impl TakenIn {
-    /// `None` if they ask nothing.
+    /// Returns the sessions of the events of `request`; `None` if the queues ask nothing of events.
     pub(super) fn of(request: &AppendRequest) -> Option<Self> {
         let intake = request.intake.as_ref()?;
         let mut sessions = Vec::new();
@@ -127,13 +129,13 @@ impl Broker {
         now: Timestamp,
         run: &mut MatchingRun,
     ) -> (Event, Vec<SubscriptionId>) {
-        let mut part = targets(topic, &event, now, (0, STEPS_AT_ONCE_MAX));
+        let mut part = targets(topic, &event, now, 0, STEPS_AT_ONCE_MAX);
         run.add(part.steps).await;
         let (mut event, mut found) = (event, part.targets);
         while let Some(next) = part.next {
             let topic = Arc::clone(topic);
             (event, part) = in_background(run.place().await, move || {
-                let part = targets(&topic, &event, now, (next, STEPS_OF_A_TURN_MAX));
+                let part = targets(&topic, &event, now, next, STEPS_OF_A_TURN_MAX);
                 (event, part)
             })
             .await;
@@ -143,8 +145,8 @@ impl Broker {
         (event, found)
     }
 
-    /// What queues of the topic ask of these events, some of which rules cannot be evaluated for, or would make too
-    /// large; `None` if they ask nothing.
+    /// Returns what queues of the topic ask of these events; `None` if they ask nothing. Rules cannot be evaluated for
+    /// the events in `unevaluated`, and would make those in `oversized` too large.
     pub(super) fn intake<'a>(
         &self,
         topic: &TopicEntry,
@@ -177,8 +179,8 @@ impl Broker {
         &self,
         events: &[(Event, Vec<SubscriptionId>)],
     ) -> BTreeMap<usize, Duration> {
-        let lives = events.iter().enumerate();
-        let lives = lives.filter_map(|(place, (event, _))| Some((place, self.own_life(event)?)));
+        let places = events.iter().enumerate();
+        let lives = places.filter_map(|(place, (event, _))| Some((place, self.own_life(event)?)));
         lives.collect()
     }
 
@@ -213,7 +215,7 @@ impl Broker {
         Ok(self.clone().store_messages(at, request))
     }
 
-    /// The same for a message to a queue or a Service Bus topic that somebody has typed.
+    /// Sends a message that somebody has typed to a queue or a Service Bus topic, and records that in the audit log.
     pub async fn send_by_hand(
         &self,
         by: &Caller,
@@ -263,11 +265,11 @@ impl Broker {
         if let Some(route) = route {
             return Ok(route.request(&at, messages, now));
         }
-        let scheduled = messages.iter().enumerate().filter_map(|(place, each)| {
+        let later = messages.iter().enumerate().filter_map(|(place, each)| {
             let at = each.scheduled_at.filter(|at| *at > now)?;
             Some((place, at))
         });
-        let scheduled = scheduled.collect();
+        let scheduled = later.collect();
         let events = messages.into_iter().map(|each| each.event).collect();
         self.matched_beside(&at, events, None, scheduled, made)
             .await
@@ -298,8 +300,8 @@ impl Broker {
                 self.on_settled(topic, subscription, ended);
             }
         }
-        let stored = stored.iter().map(|each| each.subscription);
-        arrival.with_targets(stored.collect())
+        let targets = stored.iter().map(|each| each.subscription);
+        arrival.with_targets(targets.collect())
     }
 
     /// Cancels messages that are scheduled in a queue or a topic with rules, all copies of each. Returns `false`, and cancels

@@ -39,7 +39,7 @@ pub(super) const STEPS_IN_A_ROW_MAX: usize = 100_000;
 /// worth, as for rules.
 pub(super) const STEPS_OF_A_TURN_MAX: usize = RULE_STEPS_MAX;
 
-/// What was stored, for those who serve the subscriptions.
+/// The events that were stored, for those who serve the subscriptions.
 pub(super) struct Arrival {
     topic: TopicId,
     /// A subscription is listed once for each event that it gets.
@@ -50,7 +50,7 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// Of these events, once they are stored.
+    /// Returns the arrival of the events of a request, for when they are stored.
     pub(super) fn of(request: &AppendRequest) -> Self {
         let events = &request.events;
         Self {
@@ -61,12 +61,12 @@ impl Arrival {
         }
     }
 
-    /// The same with what was really stored.
+    /// Replaces the targets by those for which deliveries were really stored.
     fn with_targets(self, targets: Vec<SubscriptionId>) -> Self {
         Self { targets, ..self }
     }
 
-    /// Of deliveries that were created later.
+    /// Returns the arrival of deliveries that were created later than their events.
     pub(super) fn later(topic: TopicId, targets: Vec<SubscriptionId>) -> Self {
         Self {
             topic,
@@ -123,7 +123,7 @@ impl Broker {
         Ok(self.append(topic, accepted).await?)
     }
 
-    /// The same for events that somebody has typed.
+    /// Accepts events that somebody has typed, as [`Broker::publish`] does, and records that in the audit log.
     pub async fn publish_by_hand(
         &self,
         by: &Caller,
@@ -143,8 +143,8 @@ impl Broker {
         Ok(self.append(topic, accepted).await?)
     }
 
-    /// The same for the events of a file of dead letters; for `subscription` alone, whatever its filter says,
-    /// if that is given.
+    /// Accepts the events of a file of dead letters, as [`Broker::publish`] does, and records that in the audit log. If
+    /// `subscription` is given, they are for that one alone, whatever its filter says.
     pub async fn import(
         &self,
         by: &Caller,
@@ -186,7 +186,7 @@ impl Broker {
         self.lets_send(topic, events)
     }
 
-    /// Whether there is room, and the status of the queue or the topic allows sending to it.
+    /// Checks that there is room, and that the status of the queue or the topic allows sending to it.
     pub(super) fn lets_send<'a>(
         &self,
         topic: &TopicEntry,
@@ -201,8 +201,8 @@ impl Broker {
         self.has_room(topic, events)
     }
 
-    /// Whether the queue or the topic has room for these messages. What is being stored at the same moment is not counted
-    /// yet, so senders at once may fill it a little more.
+    /// Checks that the queue or the topic has room for these messages. Messages that are being stored at the same
+    /// moment are not counted yet, so several senders at once may fill it a little more.
     fn has_room<'a>(
         &self,
         topic: &TopicEntry,
@@ -340,7 +340,7 @@ impl Broker {
         self.store().ledger.append(accepted, then).await
     }
 
-    /// What is to be stored, and what is done with it then.
+    /// Returns the request to store, and the function to call once it is stored.
     pub(super) fn ready(
         &self,
         topic: &Arc<TopicEntry>,

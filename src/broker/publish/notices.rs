@@ -175,8 +175,9 @@ impl Broker {
         let ledger = &self.store().ledger;
         loop {
             let quiet = self.time_scale().shrink(NOTICE_WINDOW);
-            let owed = ledger.owed_notices(publisher.now, quiet, NOTICES_AT_ONCE_MAX);
-            let owed = owed.await?;
+            let owed = ledger
+                .owed_notices(publisher.now, quiet, NOTICES_AT_ONCE_MAX)
+                .await?;
             if owed.is_empty() {
                 return Ok(()); // as nearly always
             }
@@ -197,9 +198,7 @@ impl Broker {
 
 /// The names of a subscription for a notice; `None` for one of a built-in topic, about which there are no
 /// notices.
-fn subscribed(
-    (topic, subscription): (&Arc<TopicEntry>, &Arc<EventSubscription>),
-) -> Option<Subscribed> {
+fn subscribed(topic: &TopicEntry, subscription: &EventSubscription) -> Option<Subscribed> {
     (!topic.topic.kind.is_built_in()).then(|| Subscribed {
         topic: topic.topic.name.clone(),
         name: subscription.name.clone(),
@@ -230,7 +229,7 @@ fn notice_of(registry: &Registry, change: &RegistryChange) -> Option<Notice> {
         | RegistryChange::DeleteRule { .. } => return None,
     };
     let (topic, current) = registry.subscription(id)?;
-    let of = subscribed((topic, current))?;
+    let of = subscribed(topic, current)?;
     if let Some(by) = definition.and_then(|changed| newly_disabled(&current.definition, changed)) {
         return Some(Notice::SubscriptionDisabled { of, by });
     }

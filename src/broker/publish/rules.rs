@@ -1,4 +1,4 @@
-//! What subscriptions of Service Bus topics get of messages, by their rules (rule S7).
+//! The copies of messages that subscriptions of Service Bus topics get by their rules (rule S7).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -77,13 +77,13 @@ impl Matched {
         let before = self.events.len();
         for ChangedCopy { of, rule, changes } in &copies.changing {
             let new_id = || entropy.uuid().simple().to_string();
-            let copy = sent.copy(changes, &rule.name, new_id);
-            if let Err(DecodeError::HeadTooLarge(_)) = copy {
+            let copied = sent.copy(changes, &rule.name, new_id);
+            if let Err(DecodeError::HeadTooLarge(_)) = copied {
                 self.oversized.insert(self.events.len());
                 self.push_copy(event.clone(), *of, None)?;
                 continue;
             }
-            let copy = copy.map_err(PublishError::Unreadable)?;
+            let copy = copied.map_err(PublishError::Unreadable)?;
             self.push_copy(copy, *of, due_at)?;
         }
         let keeps = |of: &SubscriptionId| takers.get(of).copied().unwrap_or_default();
@@ -151,8 +151,8 @@ impl Broker {
                 matched.sent.insert(matched.events.len(), sent);
             }
             let (event, to) = self.targets(topic, event, now, run).await;
-            let sent = SentMessage::of(&event, &topic.resource_id, now);
-            let sent = sent.map_err(PublishError::Unreadable)?;
+            let sent = SentMessage::of(&event, &topic.resource_id, now)
+                .map_err(PublishError::Unreadable)?;
             let held_against = copies_by(&topic.rules, self.entropy(), sent, &takers, run);
             let (sent, copies) = held_against.await;
             let of = HeldMessage {
@@ -252,8 +252,9 @@ type Takers = BTreeMap<SubscriptionId, bool>;
 /// The subscriptions that take messages now, and whether they keep those as dead letters that a rule cannot be evaluated
 /// for.
 fn takers(topic: &TopicEntry, now: Timestamp) -> Takers {
-    let taking = topic.message_subscriptions();
-    let taking = taking.filter(|each| each.takes_events(now));
+    let taking = topic
+        .message_subscriptions()
+        .filter(|each| each.takes_events(now));
     let keeps = |each: &EventSubscription| {
         let pulled = each.definition.destination.pull_queue();
         pulled.is_some_and(|pulled| pulled.keeps_unevaluated)

@@ -43,7 +43,7 @@ pub enum SendError {
 pub struct Sendable {
     topic: Arc<TopicEntry>,
     subscription: Arc<EventSubscription>,
-    /// What a queue would keep of it.
+    /// The facts about the message that a queue would keep with the delivery.
     facts: MessageFacts,
 }
 
@@ -85,22 +85,23 @@ impl Broker {
         }
     }
 
-    /// Whether a stored event would go to an event subscription of its topic at `now`.
+    /// Matches a stored event again for one event subscription of its topic. Fails if the event would not go to it
+    /// at `now`.
     pub async fn match_again(
         &self,
         key: EventKey,
         name: &str,
         now: Timestamp,
     ) -> Result<Sendable, SendError> {
-        let event = self.store().views.event(key).await?;
-        let event = event.ok_or(SendError::NoEvent(key))?;
+        let found = self.store().views.event(key).await?;
+        let event = found.ok_or(SendError::NoEvent(key))?;
         let missing = || SendError::NoSubscription(key, name.to_owned());
         let registry = self.registry();
         let topic = registry.topic_by_id(event.topic_id).ok_or_else(missing)?;
         let is_named =
             |each: &&Arc<EventSubscription>| each.name.as_str().eq_ignore_ascii_case(name);
-        let subscription = topic.subscriptions.values().find(is_named);
-        let subscription = subscription.ok_or_else(missing)?;
+        let named = topic.subscriptions.values().find(is_named);
+        let subscription = named.ok_or_else(missing)?;
         let unmatched = |reason| SendError::Unmatched(name.to_owned(), key, reason);
         let explained = explain_to_one(topic, subscription, &event.stored.event, now).await?;
         if let Some(reason) = why_not(&explained) {

@@ -155,15 +155,16 @@ impl Broker {
         };
         let audit = by.did(action, TargetKind::ReplayJob.named(id));
         let (ledger, now) = (&self.store().ledger, self.clock().now());
-        let done = ledger.command_replay(id, command, audit, now).await?;
+        let found = ledger.command_replay(id, command, audit, now).await?;
         self.shared.replay_wake.notify_one();
-        let done = done.ok_or(ReplayError::NotFound(id))?;
+        let done = found.ok_or(ReplayError::NotFound(id))?;
         if done.is_applied && done.job.state.is_ended() {
             self.publish_notices().await;
         }
-        match done.is_applied {
-            true => Ok(done.job),
-            false => Err(ReplayError::Ended(id, done.job.state)),
+        if done.is_applied {
+            Ok(done.job)
+        } else {
+            Err(ReplayError::Ended(id, done.job.state))
         }
     }
 

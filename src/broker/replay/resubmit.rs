@@ -317,8 +317,8 @@ impl Broker {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(kind));
         let (topic, now) = (&entry.resource_id, self.clock().now());
-        let body = body.as_bytes();
-        let mut events = wire::decode(schema, topic, &headers, body, now, self.entropy())?;
+        let bytes = body.as_bytes();
+        let mut events = wire::decode(schema, topic, &headers, bytes, now, self.entropy())?;
         Ok(events.pop().expect("one event goes in, so one comes out"))
     }
 
@@ -379,10 +379,11 @@ impl Broker {
                 })))
             }
             ReplayTarget::Topic(other) => {
-                let own = registry.topic_by_id(of.topic);
-                let own = own.ok_or(NotResubmitted::TopicDeleted)?;
-                let to = registry.topic_by_id(other.unwrap_or(of.topic));
-                let to = to.ok_or(NotResubmitted::TopicDeleted)?;
+                let topic = |id| {
+                    let found = registry.topic_by_id(id);
+                    found.ok_or(NotResubmitted::TopicDeleted)
+                };
+                let (own, to) = (topic(of.topic)?, topic(other.unwrap_or(of.topic))?);
                 let event = match edited {
                     Some(edited) => edited,
                     None => event()?.event,
@@ -470,13 +471,14 @@ impl Broker {
             result,
             late: None,
         });
-        let to = match is_delivered {
-            true => ResubmitTarget::Url {
+        let to = if is_delivered {
+            ResubmitTarget::Url {
                 url: request.url,
                 attempt,
                 edited: request.edited,
-            },
-            false => ResubmitTarget::Rejected { attempt, error },
+            }
+        } else {
+            ResubmitTarget::Rejected { attempt, error }
         };
         Resubmission { of: request.of, to }
     }
@@ -508,7 +510,7 @@ fn with_webhook(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription
     subscription
 }
 
-/// Those that were resubmitted.
+/// Returns the dead letters that were resubmitted.
 pub(super) fn resubmitted(outcomes: Vec<ResubmitOutcome>) -> Vec<Resubmitted> {
     let done = outcomes.into_iter().filter_map(|outcome| match outcome {
         ResubmitOutcome::Resubmitted(done) => Some(done),
