@@ -28,7 +28,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether `presented` is the secret. Takes the same time wherever they differ.
+    /// Returns whether `presented` is the secret. The time that it takes does not depend on where the two differ.
     pub fn admits(&self, presented: &str) -> bool {
         verify_slices_are_equal(self.0.as_bytes(), presented.as_bytes()).is_ok()
     }
@@ -62,7 +62,7 @@ pub enum KeyName {
     Key2,
 }
 
-/// What has two keys.
+/// An object that has two keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyOwner {
     Topic(TopicId),

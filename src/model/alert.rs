@@ -21,7 +21,7 @@ use crate::model::name::{AlertChannelName, AlertRuleName, TopicName};
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What is watched.
+/// A condition of the appliance to watch for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertRule {
     pub enabled: bool,
@@ -47,7 +47,7 @@ pub enum AlertCondition {
     BackupFailed,
 }
 
-/// What rules are judged by.
+/// The observations that alert rules are evaluated against.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub endpoints: Vec<(String, EndpointHealth)>,
@@ -58,13 +58,13 @@ pub struct Facts {
     pub disk_free: Option<u64>,
     /// When the last event of each topic came.
     pub last_events: Vec<(TopicName, Timestamp)>,
-    /// What expires, and when.
+    /// Everything that expires, and when.
     pub expiring: Vec<(String, Timestamp)>,
     /// How the last backup since the start ended.
     pub backup: Option<Result<(), String>>,
 }
 
-/// What is known of an endpoint.
+/// The health of an endpoint, as far as attempts have shown it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointHealth {
     /// Nothing was sent to it since the start.
@@ -101,9 +101,9 @@ pub struct Alert {
     pub object: String,
     pub detail: String,
     pub since: Timestamp,
-    /// Whether a message has said that it fires.
+    /// Is true once a message has said that the alert fires.
     pub is_told: bool,
-    /// Whether it is over, which is still to be told.
+    /// Is true once the alert is over, until a message has said so.
     pub is_over: bool,
 }
 
@@ -120,12 +120,12 @@ pub struct StoredAlertRule {
     pub updated_at: Timestamp,
 }
 
-/// What a rule has to say.
+/// A message about the alerts of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertMessage {
     pub subject: String,
     pub text: String,
-    /// Whether the rule fires for anything.
+    /// Is true if the rule fires for at least one object.
     pub is_firing: bool,
 }
 
@@ -175,8 +175,8 @@ impl AlertCondition {
                 found.collect()
             }
             Self::OldPending { minutes } => {
-                let old = facts.oldest_pending.iter();
-                let old = old.filter(|(_, at)| now.since(*at) > *minutes * MINUTE);
+                let pending = facts.oldest_pending.iter();
+                let old = pending.filter(|(_, at)| now.since(*at) > *minutes * MINUTE);
                 let said = |at| format!("oldest pending since {} UTC", date_time(at));
                 old.map(|(of, at)| certain(of, said(*at))).collect()
             }
@@ -192,14 +192,17 @@ impl AlertCondition {
                 let last = all.find(|(name, _)| name == topic);
                 let quiet = last.filter(|(_, at)| now.since(*at) > *minutes * MINUTE);
                 let said = |at| format!("no event since {} UTC", date_time(at));
-                let quiet = quiet.map(|(name, at)| certain(name.as_str(), said(*at)));
-                Vec::from_iter(quiet)
+                let finding = quiet.map(|(name, at)| certain(name.as_str(), said(*at)));
+                Vec::from_iter(finding)
             }
             Self::Expiring { days } => {
                 let soon = |at: Timestamp| at <= now + *days * DAY;
-                let said = |at: Timestamp| match at <= now {
-                    true => format!("expired at {} UTC", date_time(at)),
-                    false => format!("expires at {} UTC", date_time(at)),
+                let said = |at: Timestamp| {
+                    if at <= now {
+                        format!("expired at {} UTC", date_time(at))
+                    } else {
+                        format!("expires at {} UTC", date_time(at))
+                    }
                 };
                 let expiring = facts.expiring.iter().filter(|(_, at)| soon(*at));
                 expiring.map(|(of, at)| certain(of, said(*at))).collect()
@@ -269,16 +272,18 @@ impl StoredAlertRule {
         is_heard: bool,
         now: Timestamp,
     ) -> (Vec<Alert>, Option<AlertMessage>) {
-        let findings = match self.rule.enabled {
-            true => self.rule.condition.findings(facts, now),
-            false => Vec::new(),
+        let findings = if self.rule.enabled {
+            self.rule.condition.findings(facts, now)
+        } else {
+            Vec::new()
         };
         let mut alerts = self.after(&findings, now);
         let is_soon = |told_at| now.since(told_at) < ALERT_MESSAGE_INTERVAL && told_at <= now;
         let has_news = alerts.iter().any(|alert| alert.is_over || !alert.is_told);
-        let message = match has_news && is_heard && !self.told_at.is_some_and(is_soon) {
-            true => Some(self.message(&alerts)),
-            false => None,
+        let message = if has_news && is_heard && !self.told_at.is_some_and(is_soon) {
+            Some(self.message(&alerts))
+        } else {
+            None
         };
         if message.is_some() || !is_heard {
             alerts.retain(|alert| !alert.is_over);
@@ -328,9 +333,10 @@ impl StoredAlertRule {
         let (over, firing): (Vec<&Alert>, Vec<&Alert>) = alerts.iter().partition(|it| it.is_over);
         let (old, new): (Vec<&Alert>, Vec<&Alert>) =
             firing.iter().copied().partition(|it| it.is_told);
-        let subject = match new.is_empty() {
-            false => format!("{title}: {}", named(&new)),
-            true => format!("Resolved: {title}: {}", named(&over)),
+        let subject = if new.is_empty() {
+            format!("Resolved: {title}: {}", named(&over))
+        } else {
+            format!("{title}: {}", named(&new))
         };
         let mut lines: Vec<String> = Vec::new();
         lines.extend(new.iter().map(|it| format!("{}: {}", it.object, it.detail)));
@@ -421,7 +427,7 @@ pub struct WebHookChannel {
 }
 
 named_enum! {
-    /// What the body of a message looks like.
+    /// The format of the body of an alert message.
     pub enum AlertFormat {
         Json,
         Slack,
@@ -487,14 +493,14 @@ pub struct StoredAlertChannel {
 }
 
 impl StoredAlertChannel {
-    /// Whether the last message did not arrive.
+    /// Returns whether the last message could not be delivered.
     pub fn is_failing(&self) -> bool {
         self.failed_at.is_some() && self.failed_at > self.sent_at
     }
 }
 
 named_enum! {
-    /// What became of a message.
+    /// The delivery state of an alert message.
     pub enum AlertMessageState {
         Pending,
         Sent,

@@ -161,7 +161,7 @@ impl Caller {
     }
 }
 
-/// What an action was about. It keeps its name when the thing itself is gone.
+/// The object of an action. It keeps its name when the object itself is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub kind: TargetKind,
@@ -181,9 +181,9 @@ pub enum TargetKind {
     Queue,
     ServiceBusTopic,
     ServiceBusSubscription,
-    /// Of a Service Bus subscription.
+    /// A rule of a Service Bus subscription.
     Rule,
-    /// Of a queue or a Service Bus topic, or of all of them.
+    /// A shared access rule, for one queue or Service Bus topic, or for all of them.
     AccessRule,
     Inspector,
     AlertRule,
@@ -201,8 +201,10 @@ pub enum TargetKind {
 impl TargetKind {
     /// The target of that name or number.
     pub fn named(self, name: impl fmt::Display) -> Target {
-        let name = name.to_string();
-        Target { kind: self, name }
+        Target {
+            kind: self,
+            name: name.to_string(),
+        }
     }
 }
 
@@ -247,7 +249,7 @@ impl Target {
     }
 }
 
-/// As it stands in a sentence.
+/// Writes the target in the form that it has in a sentence.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
@@ -287,8 +289,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// What was done, with what a reader of the log needs to know of it. Variants and their members are
-/// stored by their names, so none is renamed.
+/// A recorded action, with the details that a reader of the audit log needs. Variants and their members are stored by
+/// their names, so none may be renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all_fields = "camelCase")]
 pub enum AuditAction {
@@ -301,10 +303,10 @@ pub enum AuditAction {
     Delete {
         changes: Vec<Change>,
     },
-    /// Of an event subscription or a replay job.
+    /// An event subscription or a replay job was paused.
     Pause,
     Resume,
-    /// Of a replay job.
+    /// A replay job was cancelled.
     Cancel,
     /// The receiver of an event subscription was asked again whether it wants events.
     Validate,
@@ -372,7 +374,7 @@ pub enum AuditAction {
     RemoveSecondFactor,
     Disable,
     Enable,
-    /// Of a user, or of everybody on the appliance.
+    /// The sessions of a user, or of everybody on the appliance, were ended.
     EndSessions {
         sessions: u64,
     },
@@ -413,7 +415,8 @@ impl AuditAction {
         action["action"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Whether its target is defined otherwise, or is no more: what files may have the only say in.
+    /// Returns whether the action creates, redefines or deletes its target. Only the files of the provisioning
+    /// directory may do that to a target that comes from there.
     pub fn redefines(&self) -> bool {
         matches!(
             self,
@@ -427,7 +430,7 @@ impl AuditAction {
         )
     }
 
-    /// What it changed of its target.
+    /// Returns the changes that the action made to its target.
     pub fn changes(&self) -> &[Change] {
         if let Self::Create { changes } | Self::Update { changes } | Self::Delete { changes } = self
         {
@@ -459,7 +462,8 @@ pub struct AuditRow {
 }
 
 impl AuditEntry {
-    /// The same for as many dead letters as the transaction has found; `None` for none.
+    /// Sets the number of dead letters to the number that the transaction has found. Returns `None` if it has found
+    /// none.
     pub fn of_dead_letters(mut self, count: usize) -> Option<Self> {
         if let AuditAction::Resubmit { dead_letters, .. }
         | AuditAction::PurgeDeadLetters { dead_letters }
@@ -507,44 +511,46 @@ impl AuditEntry {
             && matches!(&self.caller.actor, Actor::User(name) if *name == self.target.name)
     }
 
-    /// What was done, as a sentence without its subject and its full stop.
+    /// Describes the action in a sentence without a subject and a full stop.
     pub fn describe(&self) -> String {
-        use AuditAction::*;
         let target = &self.target;
         let is_own = self.is_own();
         let is_everything = target.kind == TargetKind::Appliance;
-        let of = |what: &str| match is_own {
-            true => format!("own {what}"),
-            false => format!("{what} of {target}"),
+        let of = |what: &str| {
+            if is_own {
+                format!("own {what}")
+            } else {
+                format!("{what} of {target}")
+            }
         };
         match &self.action {
-            Create { .. } => format!("Created {target}"),
-            Update { changes } => updated(changes, target),
-            Delete { .. } => format!("Deleted {target}"),
-            Pause => format!("Paused {target}"),
-            Resume => format!("Resumed {target}"),
-            Cancel => format!("Cancelled {target}"),
-            Validate => format!("Requested validation of {target}"),
-            ShowSecrets { what } => format!("Viewed {} of {target}", what.words()),
-            RegenerateKey { key } => format!("Regenerated {key} of {target}"),
-            CreateSasToken { key, expires_at } => {
+            AuditAction::Create { .. } => format!("Created {target}"),
+            AuditAction::Update { changes } => updated(changes, target),
+            AuditAction::Delete { .. } => format!("Deleted {target}"),
+            AuditAction::Pause => format!("Paused {target}"),
+            AuditAction::Resume => format!("Resumed {target}"),
+            AuditAction::Cancel => format!("Cancelled {target}"),
+            AuditAction::Validate => format!("Requested validation of {target}"),
+            AuditAction::ShowSecrets { what } => format!("Viewed {} of {target}", what.words()),
+            AuditAction::RegenerateKey { key } => format!("Regenerated {key} of {target}"),
+            AuditAction::CreateSasToken { key, expires_at } => {
                 let at = expires_at.parse::<Timestamp>().ok();
-                let at = at.map(|at| format!("{} UTC", human::date_time(at)));
-                let until = at.as_ref().unwrap_or(expires_at);
+                let shown = at.map(|at| format!("{} UTC", human::date_time(at)));
+                let until = shown.as_ref().unwrap_or(expires_at);
                 format!("Created SAS token for {target} with {key}, valid until {until}")
             }
-            RotateSigningSecret => format!("Rotated signing secret of {target}"),
-            RemoveSigningSecrets => format!("Removed signing secrets of {target}"),
-            PublishEvents { events } => {
+            AuditAction::RotateSigningSecret => format!("Rotated signing secret of {target}"),
+            AuditAction::RemoveSigningSecrets => format!("Removed signing secrets of {target}"),
+            AuditAction::PublishEvents { events } => {
                 format!("Published {} to {target}", count(*events, "event"))
             }
-            SendMessage => format!("Sent a message to {target}"),
-            ImportDeadLetters { events } => {
+            AuditAction::SendMessage => format!("Sent a message to {target}"),
+            AuditAction::ImportDeadLetters { events } => {
                 format!("Imported {} to {target}", count(*events, "dead letter"))
             }
-            SendEvent { event } => format!("Sent event {event} to {target}"),
-            RetryNow => format!("Retried {target}"),
-            Resubmit {
+            AuditAction::SendEvent { event } => format!("Sent event {event} to {target}"),
+            AuditAction::RetryNow => format!("Retried {target}"),
+            AuditAction::Resubmit {
                 dead_letters,
                 to,
                 edited,
@@ -554,16 +560,21 @@ impl AuditEntry {
                 } else {
                     "Resubmitted"
                 };
-                let to = to
+                let destination = to
                     .as_ref()
                     .map_or_else(String::new, |to| format!(" to {to}"));
-                match target.kind == TargetKind::DeadLetter {
-                    true => format!("{verb} {target}{to}"),
-                    false => format!("{verb} {}{to}", count(*dead_letters, "dead letter")),
+                if target.kind == TargetKind::DeadLetter {
+                    format!("{verb} {target}{destination}")
+                } else {
+                    format!(
+                        "{verb} {}{destination}",
+                        count(*dead_letters, "dead letter")
+                    )
                 }
             }
-            PurgeDeadLetters { dead_letters } | CompleteDeadLetters { dead_letters } => {
-                let is_purge = matches!(self.action, PurgeDeadLetters { .. });
+            AuditAction::PurgeDeadLetters { dead_letters }
+            | AuditAction::CompleteDeadLetters { dead_letters } => {
+                let is_purge = matches!(self.action, AuditAction::PurgeDeadLetters { .. });
                 let verb = if is_purge { "Purged" } else { "Completed" };
                 let removed = format!("{verb} {}", count(*dead_letters, "dead letter"));
                 match (is_everything, target.kind) {
@@ -572,24 +583,24 @@ impl AuditEntry {
                     (false, _) => format!("{removed} of {target}"),
                 }
             }
-            StartReplay { deliveries } => {
+            AuditAction::StartReplay { deliveries } => {
                 format!("Started {target} over {}", count(*deliveries, "event"))
             }
-            ClearRequests { requests } => {
+            AuditAction::ClearRequests { requests } => {
                 format!("Cleared {} of {target}", count(*requests, "request"))
             }
-            SendTestMessage => format!("Sent test message to {target}"),
-            SetUp => format!("Set up Everpost with administrator {}", target.name),
-            SignIn => "Signed in".to_owned(),
-            RejectSignIn { reason } => format!("Was rejected at sign-in: {reason}"),
-            SignOut => "Signed out".to_owned(),
-            ChangePassword => format!("Changed {}", of("password")),
-            CreatePasswordLink => format!("Created password link for {target}"),
-            SetUpSecondFactor => format!("Set up {}", of("second factor")),
-            RemoveSecondFactor => format!("Removed {}", of("second factor")),
-            Disable => format!("Disabled {target}"),
-            Enable => format!("Enabled {target}"),
-            EndSessions { sessions } => {
+            AuditAction::SendTestMessage => format!("Sent test message to {target}"),
+            AuditAction::SetUp => format!("Set up Everpost with administrator {}", target.name),
+            AuditAction::SignIn => "Signed in".to_owned(),
+            AuditAction::RejectSignIn { reason } => format!("Was rejected at sign-in: {reason}"),
+            AuditAction::SignOut => "Signed out".to_owned(),
+            AuditAction::ChangePassword => format!("Changed {}", of("password")),
+            AuditAction::CreatePasswordLink => format!("Created password link for {target}"),
+            AuditAction::SetUpSecondFactor => format!("Set up {}", of("second factor")),
+            AuditAction::RemoveSecondFactor => format!("Removed {}", of("second factor")),
+            AuditAction::Disable => format!("Disabled {target}"),
+            AuditAction::Enable => format!("Enabled {target}"),
+            AuditAction::EndSessions { sessions } => {
                 let ended = format!("Ended {}", count(*sessions, "session"));
                 match (is_everything, is_own) {
                     (true, _) => format!("{ended} of all users"),
@@ -597,12 +608,12 @@ impl AuditEntry {
                     (false, false) => format!("{ended} of {target}"),
                 }
             }
-            CreateSupportBundle => "Created support bundle".to_owned(),
-            StartBackup { directory } => format!("Started backup to {directory}"),
-            CheckIntegrity => "Checked integrity of the database".to_owned(),
-            RecountDeliveries => "Recounted deliveries".to_owned(),
-            TestConnection => format!("Tested connection to {target}"),
-            CheckUrl => format!("Checked URL {target}"),
+            AuditAction::CreateSupportBundle => "Created support bundle".to_owned(),
+            AuditAction::StartBackup { directory } => format!("Started backup to {directory}"),
+            AuditAction::CheckIntegrity => "Checked integrity of the database".to_owned(),
+            AuditAction::RecountDeliveries => "Recounted deliveries".to_owned(),
+            AuditAction::TestConnection => format!("Tested connection to {target}"),
+            AuditAction::CheckUrl => format!("Checked URL {target}"),
         }
     }
 }
@@ -634,9 +645,10 @@ fn updated(changes: &[Change], target: &Target) -> String {
     if changes.len() > NAMED_MAX {
         names.push(format!("{} more", changes.len() - NAMED_MAX));
     }
-    match names.is_empty() {
-        true => format!("Saved {target} without changes"),
-        false => format!("Changed {} of {target}", names.join(", ")),
+    if names.is_empty() {
+        format!("Saved {target} without changes")
+    } else {
+        format!("Changed {} of {target}", names.join(", "))
     }
 }
 

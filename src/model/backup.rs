@@ -98,7 +98,7 @@ impl fmt::Display for BackupPlace {
 }
 
 impl BucketPath {
-    /// Of a backup: where backups are, and its name there.
+    /// Splits the path of a backup into the place of the backups and the backup's name there.
     pub fn split_last(&self) -> (Self, &str) {
         let (prefix, name) = self.prefix.rsplit_once('/').unwrap_or(("", &self.prefix));
         let place = Self {
@@ -126,7 +126,7 @@ pub struct BackupRules {
     pub keep: usize,
     /// Where they may be made besides.
     pub allowed: Vec<BackupPlace>,
-    /// Whether the files of `beside` are in them.
+    /// Is true if backups include the files of `beside`.
     pub with_master_key: bool,
     /// Files of the data directory that belong to the database: its key, and what would have to be set up anew.
     pub beside: &'static [&'static str],
@@ -147,7 +147,7 @@ impl BackupRules {
     }
 }
 
-/// What a backup holds.
+/// The description of a backup's contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -155,7 +155,7 @@ pub struct Manifest {
     pub format: u32,
     /// The version of Everpost that made it.
     pub version: String,
-    /// What was acknowledged before this moment is in it.
+    /// The backup includes everything that was acknowledged before this moment.
     pub made_at: Timestamp,
     pub took_ms: u64,
     /// The database that it is a copy of: the same in all backups of one appliance.
@@ -221,7 +221,7 @@ pub struct BackupStatus {
     pub last: Option<EndedBackup>,
     /// Null without the setting `backup.dir`.
     pub schedule: Option<BackupSchedule>,
-    /// Those of this appliance in the directory of the schedule, the newest first.
+    /// The backups of this appliance in the directory of the schedule, the newest first.
     pub value: Vec<KeptBackup>,
 }
 
@@ -233,7 +233,7 @@ pub struct RunningBackup {
     /// Once all pages are copied, the copy is verified.
     pub pages_copied: u64,
     pub pages: u64,
-    /// Of a backup to S3, which is copied to the data directory first.
+    /// Bytes uploaded so far of a backup to S3, which is copied to the data directory first.
     pub uploaded_bytes: u64,
 }
 

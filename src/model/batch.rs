@@ -3,7 +3,7 @@
 use crate::model::delivery::Outcome;
 use crate::model::limits::{BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX};
 
-/// Whether and how a destination accepts several events in one request. `None` means "not set".
+/// The settings by which a destination accepts several events in one request. `None` means "not set".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BatchPolicy {
     pub max_events: Option<u32>,
@@ -13,7 +13,7 @@ pub struct BatchPolicy {
 }
 
 impl BatchPolicy {
-    /// Whether requests carry arrays of events even for schemas that send one event bare (rule A).
+    /// Returns whether requests carry arrays of events even for schemas that send one event bare (rule A).
     pub fn is_on(&self) -> bool {
         self.max_events.is_some_and(|max| max > 1)
             || (self.max_events.is_none() && self.preferred_kilobytes.is_some())

@@ -34,7 +34,7 @@ pub struct AzureAccount {
     pub access: AzureAccess,
 }
 
-/// What proves the right to write.
+/// The credentials that authorize writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AzureAccess {
     /// One of the account's keys, in base64.

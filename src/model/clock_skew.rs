@@ -34,7 +34,7 @@ impl ClockSkew {
         }
     }
 
-    /// Whether it is more than [`CLOCK_SKEW_MAX`].
+    /// Returns whether the skew is more than [`CLOCK_SKEW_MAX`].
     pub fn is_too_much(self) -> bool {
         match self {
             Self::None => false,

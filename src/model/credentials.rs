@@ -15,7 +15,7 @@ pub struct Credentials {
     pub signing: Signing,
 }
 
-/// What goes into the header `Authorization`.
+/// The credentials that are sent in the header `Authorization`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authentication {
     /// RFC 7617.
@@ -41,7 +41,7 @@ pub struct ClientCredentials {
 /// Where the client's secret is sent (RFC 6749, section 2.3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecretPlace {
-    /// As basic authentication, which every authorization server must accept.
+    /// In the header, as basic authentication, which every authorization server must accept.
     #[default]
     Header,
     Body,

@@ -16,7 +16,7 @@ named_enum! {
         UndeliverableDueToHttpForbidden,
         UndeliverableDueToHttpRequestEntityTooLarge,
         UndeliverableDueToProbationCausedByClientError,
-        /// Of deliveries of namespace topics, which have one reason for all final statuses.
+        /// The reason of deliveries of namespace topics, which have a single one for all final statuses.
         UndeliverableDueToClientError,
         SubscriptionDeleted,
         /// The stored event cannot be read any more (an extension).
@@ -46,7 +46,7 @@ named_enum! {
 }
 
 impl DeadLetterReason {
-    /// What happened, as a sentence: the `DeadLetterErrorDescription` of a dead letter whose receiver gave
+    /// Describes in a sentence what happened: the `DeadLetterErrorDescription` of a dead letter whose receiver gave
     /// none.
     pub fn description(self) -> &'static str {
         match self {
@@ -96,12 +96,12 @@ impl DeadLetterReason {
         }
     }
 
-    /// What happened, in few words.
+    /// Names what happened in a few words.
     pub fn title(self) -> &'static str {
         self.words().0
     }
 
-    /// What to mend before what was given up for it is sent again.
+    /// Returns what to mend before the events that were given up for this reason are sent again.
     pub fn advice(self) -> &'static str {
         self.words().1
     }
@@ -146,7 +146,7 @@ impl DeadLetterReason {
     }
 }
 
-/// What a receiver says about an event that it dead-letters.
+/// The details that a receiver gives about an event that it dead-letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterDetails {
     pub reason: Option<String>,
@@ -155,7 +155,7 @@ pub struct DeadLetterDetails {
     pub properties: Vec<(String, String)>,
 }
 
-/// What is wrong with [`DeadLetterDetails`].
+/// Why [`DeadLetterDetails`] are not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDetails {
     #[error("{field} has {found} characters; at most {DEAD_LETTER_TEXT_MAX} are kept")]
@@ -212,8 +212,10 @@ impl DeadLetterDetails {
 fn check_length(field: &str, text: &str) -> Result<(), InvalidDetails> {
     let found = text.chars().count();
     if found > DEAD_LETTER_TEXT_MAX {
-        let field = field.to_owned();
-        return Err(InvalidDetails::TooLong { field, found });
+        return Err(InvalidDetails::TooLong {
+            field: field.to_owned(),
+            found,
+        });
     }
     Ok(())
 }

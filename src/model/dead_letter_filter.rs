@@ -13,7 +13,7 @@ pub struct DeadLetterFilter {
     pub subscription: Option<SubscriptionId>,
     /// Azure's reason or the receiver's own, exactly.
     pub reason: Option<String>,
-    /// Of the last attempt.
+    /// Outcome of the last attempt.
     pub outcome: Option<Outcome>,
     /// HTTP status of the last attempt.
     pub status: Option<u16>,

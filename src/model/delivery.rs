@@ -80,7 +80,7 @@ named_enum! {
 }
 
 impl Outcome {
-    /// What came of an attempt without a response; `error` says what went wrong.
+    /// Names the result of an attempt without a response in a few words; `error` says what went wrong.
     pub fn title(self, error: &str) -> &'static str {
         let says = |word: &str| error.contains(word);
         match self {
@@ -112,7 +112,7 @@ impl Outcome {
         }
     }
 
-    /// What a webhook's status means (rule 6.5: success is 200 to 204 and nothing else).
+    /// Returns the outcome that a webhook's status stands for (rule 6.5: success is 200 to 204 and nothing else).
     pub fn of_status(status: u16) -> Self {
         match status {
             200..=204 => Self::Delivered,
@@ -137,15 +137,15 @@ pub struct AttemptResult {
     pub outcome: Outcome,
     /// The response, if the destination speaks HTTP and has answered.
     pub response: Option<HttpResponse>,
-    /// What went wrong, in plain words; `None` if there was a response.
+    /// A description of the failure in plain words; `None` if there was a response.
     pub error: Option<String>,
-    /// What the request lacked, in whole sentences; `None` if nothing.
+    /// A description of what the request lacked, in whole sentences; `None` if it lacked nothing.
     pub warning: Option<String>,
     /// How long the destination asks to wait.
     pub retry_after: Option<Duration>,
     /// The address of the receiver.
     pub remote_address: Option<String>,
-    /// What the receiver said, if it dead-lettered the event itself.
+    /// The details that the receiver gave if it dead-lettered the event itself.
     pub dead_letter: Option<Arc<DeadLetterDetails>>,
 }
 
@@ -201,16 +201,18 @@ impl AttemptResult {
         self.response.as_ref().map(|response| response.status)
     }
 
-    /// Whether the receiver says that it is gone for good (section A); `None` if it says nothing.
+    /// Returns whether the receiver says that it is gone for good (section A); `None` if it did not respond.
     pub fn is_gone(&self) -> Option<bool> {
         self.status().map(|status| status == GONE)
     }
 
     /// The result of an attempt that was counted but not made, because of a probation with this cause.
     pub fn skipped(cause: Outcome) -> Self {
-        let cause = cause.name();
         Self {
-            error: Some(format!("not tried: on probation because of {cause}")),
+            error: Some(format!(
+                "not tried: on probation because of {}",
+                cause.name()
+            )),
             ..Self::of(Outcome::Probation)
         }
     }
@@ -271,7 +273,8 @@ pub struct LateResponse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub id: DeliveryId,
-    /// What receivers know it by: of a message, its place among all that were ever in its queue; else its id.
+    /// The number by which receivers know the delivery. For a message, it is the place among all that were ever in its
+    /// queue; otherwise it is the id of the delivery.
     pub number: i64,
     pub event: EventKey,
     /// Attempts made so far.
@@ -284,7 +287,7 @@ pub struct Delivery {
     pub batch_max: Option<u32>,
 }
 
-/// What becomes of a delivery at the end of a lease.
+/// The way in which a delivery is settled at the end of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
     Complete,
@@ -301,17 +304,18 @@ pub enum Settlement {
 }
 
 impl Settlement {
-    /// That of a delivery which may not be attempted any more.
+    /// Returns the settlement of a delivery that may not be attempted any more.
     pub fn for_exhausted(reason: DeadLetterReason, by: &SubscriptionDefinition) -> Self {
         let pulled = by.destination.pull_queue();
         let drops_expired = pulled.is_some_and(|pulled| !pulled.receiving.keeps_expired);
-        match reason == DeadLetterReason::TimeToLiveExceeded && drops_expired {
-            true => Self::Drop(reason),
-            false => Self::DeadLetter(reason).for_destination(&by.dead_letter),
+        if reason == DeadLetterReason::TimeToLiveExceeded && drops_expired {
+            Self::Drop(reason)
+        } else {
+            Self::DeadLetter(reason).for_destination(&by.dead_letter)
         }
     }
 
-    /// The same, with dead letters dropped if the subscription keeps none.
+    /// Replaces dead-lettering by dropping if the subscription keeps no dead letters.
     pub fn for_destination(self, destination: &DeadLetterDestination) -> Self {
         match (self, destination) {
             (Self::DeadLetter(reason), DeadLetterDestination::Drop) => Self::Drop(reason),
@@ -320,8 +324,8 @@ impl Settlement {
     }
 }
 
-/// Whether a due delivery may be attempted. Expiration is checked only here: a delivery falls due when its next
-/// attempt does, or when it expires.
+/// Checks whether a due delivery may be attempted; the error is the reason to dead-letter it. Expiration is checked
+/// only here: a delivery falls due when its next attempt does, or when it expires.
 pub fn admit(
     delivery: &Delivery,
     policy: &RetryPolicy,

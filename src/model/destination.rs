@@ -35,7 +35,7 @@ pub enum Destination {
     WebHook(WebHook),
     /// A queue of this appliance, in which each event becomes a message.
     ServiceBusQueue(ServiceBusEntity),
-    /// The same for a Service Bus topic.
+    /// A Service Bus topic of this appliance, in which each event becomes a message.
     ServiceBusTopic(ServiceBusEntity),
     /// Pull delivery: receivers fetch the events. Only for namespace topics, and for queues.
     Queue(PullQueue),
@@ -48,8 +48,8 @@ static NO_PACE: ReceiverLimits = ReceiverLimits {
     rate: None,
 };
 
-/// What every destination answers. Nobody else names the variants but `wire`, which writes them, and `outbound`, which sends
-/// to them, so that the compiler lists here what a new kind concerns.
+/// The properties that every destination has. Outside of this block, only `wire`, which writes destinations, and
+/// `outbound`, which sends to them, name the variants, so that the compiler lists here what a new variant affects.
 impl Destination {
     /// Push or pull.
     pub fn delivery_mode(&self) -> DeliveryMode {
@@ -130,7 +130,7 @@ impl Destination {
         self.webhook().is_none_or(|webhook| webhook.skip_validation)
     }
 
-    /// Whether the validation of one holds for the other.
+    /// Returns whether the validation of one destination holds for the other.
     pub fn is_same_receiver(&self, other: &Self) -> bool {
         // Nobody is asked about those without a URL.
         let url = |of: &Self| of.endpoint_url().map(|endpoint| endpoint.url.clone());
@@ -174,15 +174,15 @@ pub struct ServiceBusEntity {
     pub attribute_mappings: Vec<DeliveryAttributeMapping>,
 }
 
-/// What names a queue or a topic of Service Bus in this appliance: a resource id of Azure, that of the answers that
-/// show it, its URL, or its name alone. It is kept as it was written.
+/// A reference to a queue or a topic of Service Bus in this appliance: its resource id in Azure or in the answers of
+/// this appliance, its URL, or its name alone. It is kept as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntityId {
     text: String,
     name: TopicName,
 }
 
-/// What stands before the name in a resource id, in any letter case.
+/// The parts of a resource id that can stand before the name, in any letter case.
 const ENTITY_COLLECTIONS: [&str; 2] = ["queues", "topics"];
 
 impl EntityId {
@@ -191,8 +191,10 @@ impl EntityId {
         if let Some((_scheme, rest)) = text.split_once("://") {
             let path = rest.split_once('/').map_or("", |(_host, path)| path);
             let name = TopicName::of_service_bus_resource(path.trim_matches('/'))?;
-            let text = text.to_owned();
-            return Ok(Self { text, name });
+            return Ok(Self {
+                text: text.to_owned(),
+                name,
+            });
         }
         let is_collection = |part: &str| {
             let mut known = ENTITY_COLLECTIONS.into_iter();
@@ -213,11 +215,13 @@ impl EntityId {
             }
         };
         let name = TopicName::of_service_bus_resource(name)?;
-        let text = text.to_owned();
-        Ok(Self { text, name })
+        Ok(Self {
+            text: text.to_owned(),
+            name,
+        })
     }
 
-    /// As it was written.
+    /// Returns the reference as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -234,8 +238,8 @@ pub struct PullQueue {
     /// How long a receiver locks an event unless it renews the lock.
     pub lock_duration: Duration,
     pub receiving: ReceiveRules,
-    /// Of a subscription with rules: messages that a rule cannot be evaluated for become dead letters. Otherwise such a
-    /// rule does not match.
+    /// Is true if messages of a subscription with rules become dead letters when a rule cannot be evaluated for them.
+    /// Otherwise such a rule does not match.
     pub keeps_unevaluated: bool,
     pub upkeep: EntityUpkeep,
 }
@@ -271,7 +275,7 @@ pub struct WebHook {
 /// The URL of a webhook. Its query may hold a secret, so only [`EndpointUrl::base`] is shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EndpointUrl {
-    /// What is called.
+    /// The URL that is called.
     url: Url,
     text: Box<str>,
 }
@@ -365,7 +369,7 @@ impl EndpointUrl {
         self.url.authority()
     }
 
-    /// Whether the receiver is called over TLS.
+    /// Returns whether the receiver is called over TLS.
     pub fn is_https(&self) -> bool {
         self.url.scheme() == "https"
     }

@@ -1,9 +1,10 @@
-//! What may be done with a queue, a topic or a subscription of Service Bus (rule S1).
+//! The status of queues, topics and subscriptions of Service Bus (rule S1).
 
 use crate::base::named::named_enum;
 
 named_enum! {
-    /// Whether messages can be sent to it and received from it.
+    /// The status of a queue, topic or subscription of Service Bus: whether messages can be sent to it and received
+    /// from it.
     #[derive(Default)]
     pub enum EntityStatus {
         #[default]
@@ -15,12 +16,12 @@ named_enum! {
 }
 
 impl EntityStatus {
-    /// Whether both can be done.
+    /// Returns whether messages can be both sent and received.
     pub fn is_active(&self) -> bool {
         *self == Self::Active
     }
 
-    /// Whether messages can be sent.
+    /// Returns whether messages can be sent.
     pub fn lets_send(self) -> bool {
         match self {
             Self::Active | Self::ReceiveDisabled => true,
@@ -28,7 +29,7 @@ impl EntityStatus {
         }
     }
 
-    /// Whether they can be received.
+    /// Returns whether messages can be received.
     pub fn lets_receive(self) -> bool {
         match self {
             Self::Active | Self::SendDisabled => true,

@@ -26,7 +26,7 @@ pub struct Event {
     pub event_type: String,
     /// Absent only in CloudEvents.
     pub subject: Option<String>,
-    /// As the publisher wrote it; absent only in CloudEvents.
+    /// The time as the publisher wrote it; absent only in CloudEvents.
     pub time: Option<String>,
     /// `dataVersion`; `None` for CloudEvents, empty when an Event Grid publisher left it out.
     pub data_version: Option<String>,
@@ -71,7 +71,7 @@ impl EventData {
         }
     }
 
-    /// Whether there is no data, or nothing in it.
+    /// Returns whether there is no data, or nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -32,7 +32,7 @@ pub struct EventFilter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextSearch {
     pub text: String,
-    /// Whether to search the data: not for users who may not see it, since results would reveal it.
+    /// Is true if the data is searched, too. It is false for users who may not see data, since results would reveal it.
     pub in_data: bool,
 }
 
@@ -55,7 +55,7 @@ pub enum DeliveryStage {
 }
 
 impl DeliveryStage {
-    /// All of them, in the order in which they are offered.
+    /// All stages, in the order in which they are offered.
     pub const ALL: [DeliveryStage; 7] = [
         Self::In(DeliveryState::Pending),
         Self::Retrying,

@@ -7,14 +7,14 @@ use crate::model::filter::{EventView, FilterResult};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SkipReason};
 
-/// What decides whether an event subscription, as it is now, gets an event.
+/// An explanation of why an event subscription, as it is now, gets an event or does not get it.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub subscription: Arc<EventSubscription>,
     /// Why it gets no events at that time, whatever its filter says.
     pub abstains: Option<SkipReason>,
     pub verdict: FilterResult,
-    /// Whether the subscription was changed after the event, so that it may have been different then.
+    /// Is true if the subscription was changed after the event, so that it may have been different then.
     pub changed_since: bool,
 }
 
@@ -42,18 +42,20 @@ impl Explanation {
         at: Timestamp,
     ) -> Self {
         let is_younger = subscription.created_at > at;
-        let abstains = is_younger.then_some(SkipReason::CreatedLater);
-        let abstains = abstains.or_else(|| subscription.abstains(at));
         let has_rules = topic.has_rules(subscription);
+        let abstains = is_younger
+            .then_some(SkipReason::CreatedLater)
+            .or_else(|| subscription.abstains(at))
+            .or_else(|| has_rules.then_some(SkipReason::HasRules));
         Self {
-            abstains: abstains.or_else(|| has_rules.then_some(SkipReason::HasRules)),
+            abstains,
             verdict,
             changed_since: !is_younger && subscription.updated_at > at,
             subscription: Arc::clone(subscription),
         }
     }
 
-    /// The same for those who may not see what events carry.
+    /// Removes the values that are hidden from users who may not see what events carry.
     pub fn without_data(self) -> Self {
         Self {
             verdict: self.verdict.without_data(),
@@ -61,7 +63,7 @@ impl Explanation {
         }
     }
 
-    /// Whether the subscription gets the event.
+    /// Returns whether the subscription gets the event.
     pub fn matched(&self) -> bool {
         self.abstains.is_none() && self.verdict.matched()
     }

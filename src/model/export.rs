@@ -34,7 +34,7 @@ impl Default for ExportRules {
     }
 }
 
-/// What becomes of dead letters whose storage was unreachable for [`STORAGE_OUTAGE_MAX`].
+/// The treatment of dead letters whose storage was unreachable for [`STORAGE_OUTAGE_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenUnavailable {
     /// They stay in the queue until the storage is back.
@@ -58,12 +58,13 @@ pub struct Outage {
 impl Outage {
     /// The outage after a further failure.
     pub fn after(before: Option<Self>, error: String, now: Timestamp, scale: TimeScale) -> Self {
-        let (since, failures) = before.map_or((now, 0), |before| (before.since, before.failures));
-        let failures = failures.saturating_add(1);
+        let (since, earlier) = before.map_or((now, 0), |before| (before.since, before.failures));
+        let failures = earlier.saturating_add(1);
         let step = usize::try_from(failures - 1).unwrap_or(usize::MAX);
-        let wait = match lasts_long(since, now, scale) {
-            true => LONG_WAIT,
-            false => WAITS[step.min(WAITS.len() - 1)],
+        let wait = if lasts_long(since, now, scale) {
+            LONG_WAIT
+        } else {
+            WAITS[step.min(WAITS.len() - 1)]
         };
         Self {
             since,
@@ -80,7 +81,7 @@ impl Outage {
         lasts_long(self.since, now, scale).then(|| now - scale.shrink(STORAGE_OUTAGE_MAX))
     }
 
-    /// Whether to try now: at once if the subscription was changed since the last try.
+    /// Returns whether to try now. A change of the subscription since the last try makes the next one due at once.
     pub fn is_due(&self, changed_at: Timestamp, now: Timestamp) -> bool {
         self.next_try_at <= now || self.tried_at < changed_at
     }

@@ -91,9 +91,10 @@ impl FilterTrial {
         };
         let findings = &mut self.findings;
         findings.oldest = Some((stored.key, stored.received_at));
-        match matches {
-            true => findings.matched.add(sample),
-            false => findings.unmatched.add(sample),
+        if matches {
+            findings.matched.add(sample)
+        } else {
+            findings.unmatched.add(sample)
         }
         if let (Some(current), Some(comparison)) = (&self.current, &mut findings.comparison) {
             let matched = current.matches(view);

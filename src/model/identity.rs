@@ -19,7 +19,7 @@ pub enum UserSource {
 }
 
 impl UserSource {
-    /// All of them.
+    /// All sources.
     pub const ALL: [Self; 3] = [Self::Local, Self::Oidc, Self::Proxy];
 
     /// The name, as it is stored and shown.
@@ -41,7 +41,7 @@ impl UserSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub source: UserSource,
-    /// What the source tells people apart by; it never goes to somebody else, as a name may.
+    /// The id by which the source tells people apart. It never goes to somebody else, as a name may.
     pub subject: String,
     pub name: String,
     pub groups: Vec<String>,

@@ -29,7 +29,7 @@ pub struct InspectorDefinition {
     /// The body of every scripted response whose status allows one; at most
     /// [`INSPECTOR_BODY_BYTES_MAX`](crate::model::limits::INSPECTOR_BODY_BYTES_MAX) bytes, empty for none.
     pub body: String,
-    /// Whether every event goes through the responses on its own, by the number of its earlier attempts.
+    /// Is true if every event goes through the responses on its own, by the number of its earlier attempts.
     pub per_event: bool,
 }
 
@@ -50,9 +50,10 @@ impl InspectorDefinition {
     /// The response to a delivery, by the number of deliveries (`turn`) or of attempts of the same event
     /// before it.
     pub fn response(&self, turn: u32, attempts: u32) -> ScriptedResponse {
-        match self.per_event {
-            true => self.responses.response(attempts),
-            false => self.responses.response(turn),
+        if self.per_event {
+            self.responses.response(attempts)
+        } else {
+            self.responses.response(turn)
         }
     }
 }

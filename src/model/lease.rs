@@ -120,9 +120,9 @@ pub struct Lock {
     pub locked_at: Timestamp,
     /// When the delivery entered its queue; for a pending one, when its time to live began.
     pub queued_at: Timestamp,
-    /// Of a pending delivery: attempts, this lock included.
+    /// Attempts of a pending delivery, this lock included.
     pub attempts: u32,
-    /// Whether the delivery is deferred, to which it returns.
+    /// Is true if the delivery was deferred when it was locked. It is deferred again when it is given back.
     pub deferred: bool,
     /// The publisher's id of the event.
     pub event_id: String,
@@ -149,12 +149,12 @@ impl LockOf {
     }
 }
 
-/// Whether a lock until that moment is still held.
+/// Returns whether a lock that ends at `until` is still held at `now`.
 pub fn is_held(until: Timestamp, now: Timestamp) -> bool {
     now < until
 }
 
-/// What a receiver of a pull subscription does with events (rule N5).
+/// An operation of a receiver of a pull subscription on events (rule N5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverAction {
     Acknowledge,
@@ -163,14 +163,14 @@ pub enum ReceiverAction {
     RenewLock,
 }
 
-/// What becomes of a locked delivery.
+/// The way in which a receiver changes a locked delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// Done with.
     Complete,
     /// Returns it to its place in the queue.
     Abandon,
-    /// The same, as if it had not been locked.
+    /// Returns it to its place in the queue as if it had not been locked.
     Uncount,
     /// Returns it to the queue after a delay, but not later than `lifetime` after it was queued (rule N5), or
     /// dead-letters it if this was the last of `attempts_max`.
@@ -192,7 +192,7 @@ pub enum Disposition {
     },
 }
 
-/// What a receiver does with one of its locks.
+/// A change that a receiver makes to one of its locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockChange {
     pub token: LockToken,
@@ -212,7 +212,7 @@ impl LockChange {
     }
 }
 
-/// What became of a lock.
+/// The result of a change of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockEnd {
     Settled(Settlement),
@@ -255,9 +255,12 @@ impl Lock {
         let back = |at| Settlement::Retry {
             at: if self.deferred { NEVER } else { at },
         };
-        let dead_letter = |reason| match drops {
-            true => Settlement::Drop(reason),
-            false => Settlement::DeadLetter(reason),
+        let dead_letter = |reason| {
+            if drops {
+                Settlement::Drop(reason)
+            } else {
+                Settlement::DeadLetter(reason)
+            }
         };
         let is_dead_letter = self.of.queue == SubQueue::DeadLetter;
         let (settlement, result) = match disposition {
@@ -300,7 +303,7 @@ impl Lock {
         Ok((LockEnd::Settled(settlement), result))
     }
 
-    /// Whether it is the lock that is meant.
+    /// Returns whether this is the lock that `of` describes.
     pub fn is(&self, of: &LockOf) -> bool {
         let is_named = |name: &String| *name == self.number.to_string() || *name == self.event_id;
         of.queue.is_none_or(|queue| queue == self.of) && of.message.as_ref().is_none_or(is_named)

@@ -453,7 +453,8 @@ pub const REJECTION_LIFE: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// short commit a second.
 pub const REJECTIONS_PER_SECOND_MAX: usize = 16;
 
-/// The same for one topic, so that a broken publisher does not hide others.
+/// Rejected publish requests of one topic that are recorded per second, so that a broken publisher does not hide
+/// others.
 pub const REJECTIONS_PER_SECOND_OF_TOPIC_MAX: usize = 4;
 
 /// Resubmissions in a row that an event may have, by default: more than a person has patience for, few enough

@@ -35,7 +35,7 @@ impl LoginFailures {
         }
     }
 
-    /// The same after another failure at `now`; old ones do not count.
+    /// Returns the failures including another one at `now`; old ones do not count.
     pub fn one_more(self, now: Timestamp) -> Self {
         let is_forgotten = now.since(self.last_at) >= LOGIN_FAILURES_LIFE;
         let before = if is_forgotten { 0 } else { self.count };
@@ -47,7 +47,7 @@ impl LoginFailures {
         }
     }
 
-    /// The same without the last one, which was no failure after all.
+    /// Returns the failures without the last one, which was no failure after all.
     pub fn one_fewer(self) -> Self {
         Self {
             count: self.count.saturating_sub(1),

@@ -32,7 +32,7 @@ pub struct InvalidName {
 }
 
 impl InvalidName {
-    /// The same of a thing of another kind, whose names follow the same rules.
+    /// Replaces the kind of thing that the error is about by another one, whose names follow the same rules.
     #[must_use]
     pub fn of(self, what: &'static str) -> Self {
         Self { what, ..self }
@@ -51,7 +51,7 @@ macro_rules! name {
                 &self.0
             }
 
-            /// The same text, shared.
+            /// Returns the text of the name, shared.
             pub fn shared(&self) -> Arc<str> {
                 Arc::clone(&self.0)
             }
@@ -143,7 +143,7 @@ impl RuleName {
         Err(unfit(text, "a rule", &RULE_NAME_CHARACTERS, characters))
     }
 
-    /// That of the rule that every new subscription has.
+    /// Returns the name of the rule that every new subscription has.
     pub fn default_rule() -> Self {
         Self("$Default".into())
     }
@@ -225,18 +225,19 @@ impl TopicName {
         entity(text, "a queue or topic").and_then(|name| {
             // In addresses, what stands behind the word is a subscription.
             let is_word = |part: &str| part.eq_ignore_ascii_case("Subscriptions");
-            match name.split(IN_NAMESPACE).any(is_word) {
-                true => Err(InvalidName {
+            if name.split(IN_NAMESPACE).any(is_word) {
+                Err(InvalidName {
                     what: "a queue or topic",
                     text: text.to_owned(),
                     problem: "no part of it can be \"Subscriptions\"".to_owned(),
-                }),
-                false => Ok(Self(name)),
+                })
+            } else {
+                Ok(Self(name))
             }
         })
     }
 
-    /// The same as Azure Resource Manager writes it, whose names have `~` for a slash.
+    /// Reads the name of a queue or topic as Azure Resource Manager writes it, with `~` for a slash.
     pub fn of_service_bus_resource(text: &str) -> Result<Self, InvalidName> {
         Self::of_service_bus(&text.replace('~', "/"))
     }
@@ -281,7 +282,7 @@ pub fn segment(name: &str) -> String {
     name.replace(IN_NAMESPACE, "%2F")
 }
 
-/// What a name lies below: `a/b` and `a` of `a/b/c`.
+/// Returns the names that a name lies below: `a` and `a/b` for `a/b/c`.
 pub fn above(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices(IN_NAMESPACE).map(|(at, _)| &name[..at])
 }
@@ -289,17 +290,16 @@ pub fn above(name: &str) -> impl Iterator<Item = &str> {
 impl SubscriptionName {
     /// The name of a subscription of any kind, that of a queue included.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
-        match ENTITY_NAME_CHARACTERS.contains(&text.chars().count()) && is_later_part(text) {
-            true => Ok(Self(text.into())),
-            false => {
-                let problem = "letters, digits, dots, hyphens and underscores, and not dots alone";
-                Err(unfit(
-                    text,
-                    "a subscription",
-                    &ENTITY_NAME_CHARACTERS,
-                    problem,
-                ))
-            }
+        if ENTITY_NAME_CHARACTERS.contains(&text.chars().count()) && is_later_part(text) {
+            Ok(Self(text.into()))
+        } else {
+            let problem = "letters, digits, dots, hyphens and underscores, and not dots alone";
+            Err(unfit(
+                text,
+                "a subscription",
+                &ENTITY_NAME_CHARACTERS,
+                problem,
+            ))
         }
     }
 
@@ -319,13 +319,12 @@ impl SubscriptionName {
         part(text, "a subscription", RULE_NAME_CHARACTERS).map(Self)
     }
 
-    /// That of a queue, which has the last part of the queue's name.
+    /// Returns the name of the subscription that belongs to a queue: the last part of the queue's name.
     pub fn of_queue(queue: &TopicName) -> Self {
         Self(queue.own().into())
     }
 
-    /// The same for a subscription of a namespace topic, whose name has up to 50 characters
-    /// (rule N1).
+    /// Reads the name of an event subscription of a namespace topic, which has up to 50 characters (rule N1).
     pub fn of_namespace_topic(text: &str) -> Result<Self, InvalidName> {
         checked(text, "an event subscription", NAME_CHARACTERS, &[]).map(Self)
     }
@@ -352,14 +351,15 @@ fn part(
     what: &'static str,
     length: RangeInclusive<usize>,
 ) -> Result<Arc<str>, InvalidName> {
-    match length.contains(&text.chars().count()) && is_part(text) {
-        true => Ok(text.into()),
-        false => Err(unfit(
+    if length.contains(&text.chars().count()) && is_part(text) {
+        Ok(text.into())
+    } else {
+        Err(unfit(
             text,
             what,
             &length,
             "letters, digits, dots, hyphens and underscores, no dot at the beginning",
-        )),
+        ))
     }
 }
 
@@ -367,7 +367,7 @@ fn is_part(text: &str) -> bool {
     has_allowed(text) && !text.starts_with('.')
 }
 
-/// Of one part that stands behind another one.
+/// Returns whether a text can be a part that stands behind another part of a name.
 fn is_later_part(text: &str) -> bool {
     has_allowed(text) && !text.chars().all(|c| c == '.')
 }

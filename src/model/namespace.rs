@@ -27,7 +27,7 @@ pub struct Namespace {
     pub updated_at: Timestamp,
 }
 
-/// What the operator decides about a namespace (rule N1).
+/// The settings of a namespace that the operator chooses (rule N1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceDefinition {
     /// Azure's region. Without effect here, but every client sends and expects one.

@@ -100,7 +100,7 @@ impl Notice {
 }
 
 impl DiskPressure {
-    /// What there is too little of.
+    /// Names the kind of space that is scarce.
     pub fn cause(self) -> &'static str {
         match self {
             Self::Early(Pressure::Size) => "DatabaseSize",
@@ -108,7 +108,7 @@ impl DiskPressure {
         }
     }
 
-    /// The effect.
+    /// Names the effect.
     pub fn effect(self) -> &'static str {
         match self {
             Self::Early(_) => "DeliveredEventsGoEarly",

@@ -29,9 +29,9 @@ impl Seed {
 
     /// Reads what [`Seed::to_text`] writes; spaces and letter case do not matter.
     pub fn parse(text: &str) -> Option<Self> {
-        let text = text.split_whitespace().collect::<String>();
-        let text = Zeroizing::new(text.to_ascii_uppercase());
-        let secret = Secret::try_from_base32(text.as_str()).ok()?;
+        let compact = text.split_whitespace().collect::<String>();
+        let base32 = Zeroizing::new(compact.to_ascii_uppercase());
+        let secret = Secret::try_from_base32(base32.as_str()).ok()?;
         (secret.len() == SEED_BYTES).then(|| Self::of(secret))
     }
 

@@ -20,7 +20,7 @@ pub enum OwnHost {
     Address(IpAddr),
 }
 
-/// Whether a host, as a URL has it, is this machine: a name that nobody else can own, or an address that leads nowhere
+/// Returns whether the host of a URL is this machine: a name that nobody else can own, or an address that leads nowhere
 /// else.
 pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
@@ -50,7 +50,7 @@ impl OwnHosts {
         }
     }
 
-    /// Whether it is one of them.
+    /// Returns whether `host` is one of this appliance's own hosts.
     pub fn has(&self, host: &OwnHost) -> bool {
         let any = |address: &IpAddr| self.any_address || address.is_loopback();
         matches!(host, OwnHost::Address(address) if any(address)) || self.hosts.contains(host)

@@ -62,12 +62,12 @@ impl Rate {
     }
 }
 
-/// What is left of a rate: a token bucket that fills evenly.
+/// A token bucket that fills evenly: it holds what is left of a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenBucket {
     /// When it is full again, in microseconds since the epoch.
     full_at_us: i64,
-    /// When something was spent last, in the same.
+    /// When something was spent last, in microseconds since the epoch.
     spent_at_us: i64,
 }
 

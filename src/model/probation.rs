@@ -57,7 +57,7 @@ impl Default for ProbationRules {
     }
 }
 
-/// What becomes of deliveries that fall due during a probation.
+/// The treatment of deliveries that fall due during a probation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationMode {
     /// They wait, and no attempt is counted.
@@ -77,7 +77,7 @@ pub struct Health {
     pub gone_since: Option<Timestamp>,
 }
 
-/// What is known of consecutive failures.
+/// A series of consecutive failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failing {
     /// When the first of them ended.
@@ -100,7 +100,7 @@ pub struct Probation {
     pub until: Timestamp,
     /// The length, before the time scale.
     length: Duration,
-    /// Whether the probe is on the wire.
+    /// Is true while the probe is on the wire.
     probing: bool,
 }
 
@@ -108,15 +108,15 @@ pub struct Probation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
     pub outcome: Outcome,
-    /// Whether the receiver says that it is gone for good; `None` if it says nothing.
+    /// Is true if the receiver says that it is gone for good; `None` if it did not respond.
     pub is_gone: Option<bool>,
     /// The HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// Whether it was the probe.
+    /// Is true if the request was the probe.
     pub is_probe: bool,
 }
 
-/// What a subscription with due deliveries may do.
+/// The decision on the due deliveries of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Deliver.
@@ -130,7 +130,7 @@ pub enum Admission {
 }
 
 impl Health {
-    /// The same after one more request, which ended at `now`.
+    /// Returns the health after one more request, which ended at `now`.
     #[must_use]
     pub fn observed(
         self,
@@ -157,8 +157,8 @@ impl Health {
             // This request was on the wire when the probation began.
             None | Some(_) => None,
         };
-        let prolonged = length.map(|length| {
-            let length = length.min(rules.longest);
+        let prolonged = length.map(|wanted| {
+            let length = wanted.min(rules.longest);
             Probation {
                 cause: seen.outcome,
                 status: seen.status,
@@ -180,7 +180,7 @@ impl Health {
         }
     }
 
-    /// What the subscription may do at `now`.
+    /// Returns what the subscription may do at `now`.
     pub fn admission(&self, mode: ProbationMode, now: Timestamp) -> Admission {
         let Some(probation) = self.probation else {
             return Admission::Free;
@@ -197,7 +197,7 @@ impl Health {
         }
     }
 
-    /// The same where a probe may be made at `now`, and not later.
+    /// Shortens a probation that lasts beyond `now`, so that the probe may be made at `now`.
     #[must_use]
     pub fn probing_at(self, now: Timestamp) -> Self {
         Self {
@@ -209,7 +209,7 @@ impl Health {
         }
     }
 
-    /// The same without a probation, and as if the receiver had not said that it is gone.
+    /// Returns the health without a probation, and as if the receiver had not said that it is gone.
     #[must_use]
     pub fn without_probation(self) -> Self {
         Self {
@@ -219,7 +219,7 @@ impl Health {
         }
     }
 
-    /// The same with the probe on the wire, or not.
+    /// Returns the health with the probe on the wire, or not.
     #[must_use]
     pub fn probing(self, probing: bool) -> Self {
         Self {
@@ -232,7 +232,7 @@ impl Health {
     }
 }
 
-/// Whether deliveries are dead-lettered that are skipped because of this outcome (section A).
+/// Returns whether deliveries that are skipped because of this outcome are dead-lettered (section A).
 pub fn is_client_error(cause: Outcome) -> bool {
     CLIENT_ERRORS.contains(&cause)
 }

@@ -12,7 +12,7 @@ pub struct Mark {
     pub file: String,
 }
 
-/// All of them.
+/// All objects that come from the provisioning directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provisioned(HashMap<(TargetKind, String), Mark>);
 

@@ -220,10 +220,10 @@ pub struct MessageSubscription {
     pub as_written: AsWritten,
 }
 
-/// What messages are sent to or received from, as far as it can be idle.
+/// An entity that messages are sent to or received from, and that can therefore be idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MessageEntity {
-    /// Of Service Bus.
+    /// A topic of Service Bus.
     Topic(TopicId),
     /// A queue, or a subscription of messages.
     Queue(SubscriptionId),
@@ -232,7 +232,7 @@ pub enum MessageEntity {
 /// How many messages lie in a queue, or in a subscription of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Those that are locked or deferred included.
+    /// Counts those that are locked or deferred, too.
     pub active: u64,
     pub scheduled: u64,
     pub dead_letters: u64,
@@ -240,7 +240,7 @@ pub struct QueueCounts {
     pub transfers: u64,
     /// Counts those that could not go on.
     pub transfer_dead_letters: u64,
-    /// Of all of them.
+    /// The size of all messages, in bytes.
     pub bytes: u64,
 }
 

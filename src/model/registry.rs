@@ -44,7 +44,7 @@ impl ResourceScope {
         }
     }
 
-    /// That of what belongs to no namespace, whose name may have slashes.
+    /// Returns the resource id of a topic that belongs to no namespace. Its name may have slashes.
     fn entity_id(&self, name: &TopicName) -> String {
         format!("{}/topics/{name}", self.provider())
     }
@@ -121,13 +121,13 @@ impl EntityKey {
     }
 }
 
-/// What filters make of an event, as far as they were asked.
+/// The subscriptions of a topic whose filters match an event, as far as the filters were asked.
 #[derive(Debug, Default)]
 pub struct FanOutPart {
     pub targets: Vec<SubscriptionId>,
     /// The place of the subscription to go on with; `None` if all were asked.
     pub next: Option<usize>,
-    /// What it has cost.
+    /// The number of steps that the filters have taken.
     pub steps: usize,
 }
 
@@ -216,14 +216,14 @@ impl Registry {
 
     /// Adds or replaces a topic. Its event subscriptions stay.
     pub fn put_topic(&mut self, topic: Topic) {
-        let namespace = match &topic.kind {
+        let namespace_name = match &topic.kind {
             TopicKind::Namespace { .. } => topic.name.namespace(),
             TopicKind::Custom(_)
             | TopicKind::Queue(_)
             | TopicKind::ServiceBus(_)
             | TopicKind::System(_) => None,
         };
-        let namespace = namespace.and_then(|name| self.namespace(&name).cloned());
+        let namespace = namespace_name.and_then(|name| self.namespace(&name).cloned());
         let resource_id = match &topic.kind {
             TopicKind::Namespace { .. } => self.scope.topic_id(&topic.name),
             TopicKind::Custom(_)
@@ -370,18 +370,18 @@ impl Registry {
         let above = || {
             name::above(&key).chain([key.as_str()]).find_map(|above| {
                 let topic = self.topics.get(&EntityKey::named(above));
-                let topic = topic.filter(is_entity).map(named);
+                let entity = topic.filter(is_entity).map(named);
                 let namespace = self.namespaces.get(above);
-                let namespace =
-                    namespace.map(|found| format!("the namespace {}", found.namespace.name));
-                namespace.or(topic)
+                namespace
+                    .map(|found| format!("the namespace {}", found.namespace.name))
+                    .or(entity)
             })
         };
         let from = EntityKey::named(format!("{key}/"));
-        let mut below = self.topics.range(from.clone()..).take_while(|(each, _)| {
+        let mut all_below = self.topics.range(from.clone()..).take_while(|(each, _)| {
             each.namespace == from.namespace && each.name.starts_with(&from.name)
         });
-        let below = below.find(|(_, topic)| is_entity(topic));
+        let below = all_below.find(|(_, topic)| is_entity(topic));
         above().or(below.map(|(_, topic)| named(topic)))
     }
 
@@ -574,7 +574,7 @@ impl TopicEntry {
         all.filter(|each| self.subscription_kind(each) == SubscriptionKind::Event)
     }
 
-    /// Whether the rules of a subscription decide what it gets, and not its filter: it is one of Service Bus.
+    /// Returns whether a subscription is one of Service Bus. Its rules decide what it gets, and not its filter.
     pub fn has_rules(&self, subscription: &EventSubscription) -> bool {
         match self.subscription_kind(subscription) {
             SubscriptionKind::ServiceBus => true,
@@ -604,7 +604,7 @@ impl TopicEntry {
         self.subscriptions.get(&name.key())
     }
 
-    /// What clients of Service Bus call a queue, or a subscription, of it.
+    /// Returns the address by which clients of Service Bus know the queue, or a subscription of the topic.
     pub fn queue_address(&self, subscription: &EventSubscription) -> String {
         let name = &self.topic.name;
         match self.subscription_kind(subscription) {
@@ -623,8 +623,8 @@ impl TopicEntry {
         all.sort_unstable_by_key(|each| each.id);
         let own = all
             .iter()
-            .find(|each| is_kind(self, each, SubscriptionKind::OfQueue));
-        let own = own.cloned();
+            .find(|each| is_kind(self, each, SubscriptionKind::OfQueue))
+            .cloned();
         // The ids of transfer queues are the lowest ones.
         let transfers = own.iter().map(|own| own.id.transfers());
         let of_messages = all
@@ -647,9 +647,10 @@ impl TopicEntry {
 
     /// `event` as the filters of this topic's subscriptions see it.
     pub fn view<'a>(&'a self, event: &'a Event) -> EventView<'a> {
-        match self.topic.kind.input_schema().is_of_any_shape() {
-            true => EventView::of_custom_input(event, &self.resource_id),
-            false => EventView::new(event, &self.resource_id),
+        if self.topic.kind.input_schema().is_of_any_shape() {
+            EventView::of_custom_input(event, &self.resource_id)
+        } else {
+            EventView::new(event, &self.resource_id)
         }
     }
 
@@ -659,8 +660,8 @@ impl TopicEntry {
         self.fan_out_part(event, now, 0, usize::MAX).targets
     }
 
-    /// The same for the subscriptions from a place on, until the filters have taken about so many steps (see
-    /// [`EventView::steps`]).
+    /// Does the work of [`TopicEntry::fan_out`] for the subscriptions from the place `from` on, until their filters
+    /// have taken about `steps_max` steps (see [`EventView::steps`]).
     pub fn fan_out_part(
         &self,
         event: &Event,

@@ -1,8 +1,7 @@
 //! Resubmission of dead letters and delivered events: what may go where, and the life cycle of a replay job.
 //!
-//! What a replay job covers is fixed when it starts: the deliveries that exist then and match its filter. It
-//! goes through them in the order of their ids, so that the deliveries that it creates are past its end and
-//! never covered.
+//! A replay job covers the deliveries that exist when it starts and match its filter then. It goes through them in the
+//! order of their ids, so that the deliveries that it creates are past its end and never covered.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +30,7 @@ named_enum! {
     /// Which deliveries the filter chooses from.
     pub enum Replayed {
         DeadLetters,
-        /// What a subscription has got already, and its receiver has lost.
+        /// Deliveries that a subscription has got already, and that its receiver has lost.
         Delivered,
     }
 }
@@ -123,9 +122,10 @@ impl NotResubmitted {
 
 /// The loop guard: whether an event that `resubmissions` lead to may be resubmitted once more.
 pub fn check_loop_guard(resubmissions: u32, resubmissions_max: u32) -> Result<(), NotResubmitted> {
-    match resubmissions < resubmissions_max {
-        true => Ok(()),
-        false => Err(NotResubmitted::ResubmittedTooOften),
+    if resubmissions < resubmissions_max {
+        Ok(())
+    } else {
+        Err(NotResubmitted::ResubmittedTooOften)
     }
 }
 
@@ -148,7 +148,7 @@ pub enum ReplayCommand {
 }
 
 impl ReplayState {
-    /// Whether it has ended.
+    /// Returns whether the job has ended.
     pub fn is_ended(self) -> bool {
         match self {
             Self::Running | Self::Paused => false,

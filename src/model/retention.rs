@@ -17,9 +17,9 @@ pub const DATABASE_BYTES_MAX: u64 = 2 * 1_024 * 1_024 * 1_024;
 /// How long events are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionRules {
-    /// Since the end of an event's last delivery; since publishing if it was unmatched.
+    /// How long events are kept after the end of their last delivery, or after publishing if they were unmatched.
     pub delivered: Duration,
-    /// The same for dead letters; `None` keeps them for ever.
+    /// How long dead letters are kept after the end of an event's last delivery; `None` keeps them for ever.
     pub dead_letters: Option<Duration>,
     /// Bytes of the database above which delivered events are pruned early; `None` for no limit.
     pub bytes_max: Option<u64>,
@@ -35,7 +35,7 @@ impl Default for RetentionRules {
     }
 }
 
-/// What may be pruned: whatever ended at these moments or before.
+/// The limits of pruning: whatever ended at these moments or before may be pruned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cutoff {
     /// For events that were delivered, dropped or unmatched.
@@ -66,8 +66,7 @@ named_enum! {
 }
 
 impl RetentionRules {
-    /// What may be pruned at `now` by age or, under pressure, at any age. Dead letters are never pruned
-    /// early.
+    /// Returns what may be pruned at `now` by age or, under pressure, at any age. Dead letters are never pruned early.
     pub fn cutoff(&self, now: Timestamp, pressure: Option<Pressure>) -> Cutoff {
         Cutoff {
             delivered: match pressure {
@@ -78,8 +77,8 @@ impl RetentionRules {
         }
     }
 
-    /// Whether there is pressure, if `before` was the previous one. It begins at a bound and ends a tenth
-    /// below it, so that it does not change with every event.
+    /// Returns the pressure, if there is any; `before` is the previous one. It begins at a bound and ends a tenth below
+    /// it, so that it does not change with every event.
     pub fn pressure(&self, room: &Room, before: Option<Pressure>) -> Option<Pressure> {
         let most = self.bytes_max.unwrap_or(u64::MAX);
         let most = match before {

@@ -84,9 +84,10 @@ impl RetryPolicy {
         let at = now + moved.max(least.mul_f64(1.0 + JITTER * jitter.abs()));
         let expires_at = self.expires_at(delivery.published_at, scale);
         let unmoved = now + planned.max(least);
-        match (at < expires_at) == (unmoved < expires_at) {
-            true => at,
-            false => unmoved,
+        if (at < expires_at) == (unmoved < expires_at) {
+            at
+        } else {
+            unmoved
         }
     }
 
@@ -141,9 +142,9 @@ impl RetryPolicy {
 
     /// The waits that are longer after certain statuses, whatever the schedule says.
     pub fn minimum_waits(&self) -> impl Iterator<Item = (u16, Duration)> {
-        let rules = self.profile.rules().minimum_waits.iter();
-        let rules = rules.filter(|_| self.own_waits.is_empty());
-        rules.filter_map(|(failure, wait)| match failure {
+        let published = self.profile.rules().minimum_waits.iter();
+        let in_force = published.filter(|_| self.own_waits.is_empty());
+        in_force.filter_map(|(failure, wait)| match failure {
             Http(status) => Some((*status, *wait)),
             As(Outcome::NotFound) => Some((404, *wait)),
             As(_) => None,
@@ -151,9 +152,10 @@ impl RetryPolicy {
     }
 
     fn minimum_wait(&self, failed: &AttemptResult) -> Duration {
-        match self.own_waits.is_empty() {
-            true => self.profile.rules().minimum_wait(failed),
-            false => Duration::ZERO,
+        if self.own_waits.is_empty() {
+            self.profile.rules().minimum_wait(failed)
+        } else {
+            Duration::ZERO
         }
     }
 }
@@ -198,7 +200,7 @@ impl DeliveryProfile {
 
 /// A failure that a rule is about.
 enum Failure {
-    /// Of any destination.
+    /// A failure of any destination with this outcome.
     As(Outcome),
     /// A response of a webhook with this status, where the rules know more than its outcome says.
     Http(u16),
@@ -213,7 +215,7 @@ impl Failure {
     }
 }
 
-/// What the rules list for a failure.
+/// Returns what the rules list for a failure.
 fn find<T: Copy>(rules: &[(Failure, T)], failed: &AttemptResult) -> Option<T> {
     let found = rules.iter().find(|(failure, _)| failure.is(failed));
     found.map(|(_, listed)| *listed)

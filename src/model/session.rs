@@ -35,12 +35,12 @@ pub struct HeldSession {
     pub of: SubscriptionId,
     /// The session id of its messages.
     pub name: String,
-    /// Of the lock on the session.
+    /// The token of the lock on the session.
     pub token: LockToken,
     pub until: Timestamp,
 }
 
-/// What the holder of a session does.
+/// An operation of the holder of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionChange {
     /// Holds it and its messages until then.
@@ -56,7 +56,7 @@ pub enum SessionChange {
     Abandon,
 }
 
-/// What a holder is answered.
+/// The answer to an operation of the holder of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionAnswer {
     Done,

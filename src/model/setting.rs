@@ -16,7 +16,7 @@ pub struct Settings {
     pub all: Vec<Setting>,
     /// The configuration file: the one that was read, or would have been.
     pub file: String,
-    /// Whether it exists.
+    /// Is true if the configuration file exists.
     pub file_was_read: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Setting {
     pub origin: SettingOrigin,
     /// The file, the variable or the flag, and the file of a secret; empty for a default and what is saved.
     pub place: String,
-    /// Whether it can change while the appliance runs.
+    /// Is true if the setting can change while the appliance runs.
     pub is_live: bool,
     /// Meaning, unit and bounds.
     pub doc: &'static str,
@@ -75,7 +75,7 @@ impl Settings {
 }
 
 impl Setting {
-    /// As JSON: a number, a boolean, a text or a list of texts; `null` where it is not set.
+    /// Returns the value as JSON: a number, a boolean, a text or a list of texts; `null` where it is not set.
     pub fn json(&self) -> Value {
         let Some(values) = &self.values else {
             return Value::Null;
@@ -151,7 +151,7 @@ impl Setting {
         }
     }
 
-    /// Whether a flag or a variable sets it, which wins over what is saved.
+    /// Returns whether a flag or a variable sets the setting, which wins over what is saved.
     pub fn is_fixed(&self) -> bool {
         matches!(
             self.origin,

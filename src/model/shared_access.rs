@@ -68,7 +68,7 @@ pub enum Right {
     Listen,
 }
 
-/// What a rule allows.
+/// The rights that a shared access rule gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Right>", into = "Vec<Right>")]
 pub struct Rights {
@@ -79,7 +79,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// All of them.
+    /// All rights.
     pub const ALL: Self = Self {
         send: true,
         listen: true,
@@ -92,7 +92,7 @@ impl Rights {
         ..Self::ALL
     };
 
-    /// Whether `right` is among them.
+    /// Returns whether `right` is among these rights.
     pub fn allow(self, right: Right) -> bool {
         self.manage
             || match right {

@@ -10,7 +10,7 @@ use crate::base::{Entropy, Timestamp, sha256_hex};
 use crate::model::access::Secret;
 use crate::model::limits::SIGNING_SECRETS_MAX;
 
-/// What every secret begins with (Standard Webhooks 1.0.0).
+/// The prefix of every secret (Standard Webhooks 1.0.0).
 const PREFIX: &str = "whsec_";
 
 /// Bytes of a secret (Standard Webhooks 1.0.0: 24 to 64).
@@ -128,9 +128,10 @@ impl Signing {
                 });
             }
         }
-        match all.len() <= SIGNING_SECRETS_MAX {
-            true => Ok(Self(all)),
-            false => Err(TooManySecrets),
+        if all.len() <= SIGNING_SECRETS_MAX {
+            Ok(Self(all))
+        } else {
+            Err(TooManySecrets)
         }
     }
 }

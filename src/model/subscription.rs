@@ -48,7 +48,7 @@ pub struct EventSubscription {
     pub updated_at: Timestamp,
 }
 
-/// What the operator decides about an event subscription (rule 3.3).
+/// The settings of an event subscription that the operator chooses (rule 3.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionDefinition {
     pub destination: Destination,
@@ -117,7 +117,7 @@ pub enum Disabled {
     },
 }
 
-/// What becomes of the pending deliveries of a deleted subscription.
+/// The treatment of the pending deliveries of a deleted subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDelete {
     /// They are dropped, with a record.
@@ -127,7 +127,7 @@ pub enum OnDelete {
     DeadLetter,
 }
 
-/// What becomes of deliveries that finally fail (rule A, "No dead-letter destination").
+/// The treatment of deliveries that finally fail (rule A, "No dead-letter destination").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeadLetterDestination {
     /// They go to the subscription's queue inside the appliance: the default.
@@ -257,7 +257,7 @@ impl EventSubscription {
         }
     }
 
-    /// Whether it can match events published at `now`.
+    /// Returns whether the subscription can match events published at `now`.
     pub fn takes_events(&self, now: Timestamp) -> bool {
         self.abstains(now).is_none()
     }
@@ -272,29 +272,29 @@ impl EventSubscription {
         }
     }
 
-    /// Whether its destination is validated.
+    /// Returns whether the destination is validated.
     pub fn has_agreed(&self) -> bool {
         self.validation.state == ValidationState::Succeeded
     }
 
-    /// Whether its deliveries may be sent or received. An expired one finishes what it matched before.
+    /// Returns whether deliveries may be sent or received. An expired subscription finishes what it matched before.
     pub fn may_deliver(&self) -> bool {
         self.has_agreed() && !self.definition.paused && self.definition.disabled.is_none()
     }
 
-    /// Whether its status lets receivers have its messages; dead letters can always be received.
+    /// Returns whether the status lets receivers have messages; dead letters can always be received.
     pub fn lets_receive(&self) -> bool {
         let pulled = self.definition.destination.pull_queue();
         pulled.is_none_or(|pulled| pulled.upkeep.status.lets_receive())
     }
 
-    /// Whether its messages are received in sessions (rule S6).
+    /// Returns whether messages are received in sessions (rule S6).
     pub fn has_sessions(&self) -> bool {
         let pulled = self.definition.destination.pull_queue();
         pulled.is_some_and(|pulled| pulled.receiving.has_sessions)
     }
 
-    /// Whether the dispatcher may send its deliveries; those of a queue are pulled.
+    /// Returns whether the dispatcher may send the deliveries; those of a queue are pulled.
     pub fn may_send(&self) -> bool {
         match self.definition.destination.delivery_mode() {
             DeliveryMode::Push => self.may_deliver(),
@@ -302,7 +302,7 @@ impl EventSubscription {
         }
     }
 
-    /// Whether `expirationTimeUtc` has passed.
+    /// Returns whether `expirationTimeUtc` has passed.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.definition.expires_at.is_some_and(|at| at <= now)
     }

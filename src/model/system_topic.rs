@@ -12,7 +12,7 @@ pub enum SystemTopic {
 }
 
 impl SystemTopic {
-    /// All of them.
+    /// All system topics.
     pub const ALL: [SystemTopic; 2] = [Self::DeadLetterStorage, Self::Everpost];
 
     /// Its id: negative, unlike that of any other topic.

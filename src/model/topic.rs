@@ -258,15 +258,15 @@ impl NetworkAccess {
         allowed: Vec::new(),
     };
 
-    /// Whether a publisher at `address` may publish.
+    /// Returns whether a publisher at `address` may publish.
     pub fn admits(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
+        let canonical = address.to_canonical();
         !self.disabled
-            && (self.allowed.is_empty() || self.allowed.iter().any(|net| net.contains(&address)))
+            && (self.allowed.is_empty() || self.allowed.iter().any(|net| net.contains(&canonical)))
     }
 }
 
-/// What publishers send (rule 1.3).
+/// The schema of the events that publishers send (rule 1.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputSchema {
     EventGridSchema,
@@ -284,7 +284,7 @@ impl InputSchema {
         }
     }
 
-    /// Whether publishers send objects of any shape, whose properties filters can name without `data.`.
+    /// Returns whether publishers send objects of any shape, whose properties filters can name without `data.`.
     pub fn is_of_any_shape(&self) -> bool {
         match self {
             Self::EventGridSchema | Self::CloudEventSchemaV1_0 => false,
@@ -294,7 +294,7 @@ impl InputSchema {
 }
 
 named_enum! {
-    /// What webhooks receive (rule 2.1).
+    /// The schema of the events that webhooks receive (rule 2.1).
     pub enum DeliverySchema {
         EventGridSchema,
         CloudEventSchemaV1_0,
@@ -312,7 +312,7 @@ impl DeliverySchema {
         }
     }
 
-    /// Whether events of the schema `input` can be delivered like this (rule 2.1).
+    /// Returns whether events of the schema `input` can be delivered in this schema (rule 2.1).
     pub fn can_express(self, input: &InputSchema) -> bool {
         match (input, self) {
             (InputSchema::EventGridSchema, Self::EventGridSchema | Self::CloudEventSchemaV1_0)

@@ -18,7 +18,7 @@ const VALUE_BYTES_MAX: usize = 256;
 pub struct TraceContext {
     pub trace: u128,
     pub span: u64,
-    /// Whether whoever began the trace records it.
+    /// Is true if the trace is recorded by the service that began it.
     pub is_sampled: bool,
 }
 
@@ -50,20 +50,20 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// What was done, from when to when.
+/// An operation, from its start to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub context: TraceContext,
     /// The span that it is a part of.
     pub parent: Option<u64>,
-    /// What else it is about.
+    /// The contexts of other spans that the span is related to.
     pub links: Vec<TraceContext>,
     pub name: String,
     pub kind: SpanKind,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub attributes: Vec<(&'static str, SpanValue)>,
-    /// What went wrong, in a word.
+    /// The kind of error, in a word.
     pub error: Option<String>,
 }
 

@@ -42,12 +42,12 @@ pub enum Operand {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Conditions {
     pub clauses: Vec<Clause>,
-    /// Whether filters match elements of arrays; otherwise an array fails (rule 4.2).
+    /// Is true if filters match elements of arrays; otherwise an array fails (rule 4.2).
     pub on_arrays: bool,
 }
 
 impl Conditions {
-    /// Whether `event` passes all of them.
+    /// Returns whether `event` passes all clauses.
     pub(super) fn hold(&self, event: &EventView<'_>, dialect: Dialect) -> bool {
         let mut clauses = self.clauses.iter();
         clauses.all(|clause| {
@@ -85,7 +85,7 @@ impl Conditions {
 }
 
 impl Clause {
-    /// What it costs to compare what is found at the key.
+    /// Returns the number of steps that it takes to compare the value at the key.
     fn steps(&self, found: Option<&Node<'_>>) -> usize {
         let values = self.operand.value_count().max(1);
         found.map_or(1, |found| found.value().steps() * values)
@@ -125,16 +125,16 @@ impl Clause {
         }
     }
 
-    /// Whether `value` matches the operator without its negation; `None` if it is of another type.
+    /// Returns whether `value` matches the operator without its negation; `None` if it is of another type.
     fn hits(&self, value: &Scalar) -> Option<bool> {
         let number = |test: fn(&Decimal, &Decimal) -> bool| {
-            let value = value.number()?;
-            Some(self.operand.numbers().iter().any(|each| test(value, each)))
+            let found = value.number()?;
+            Some(self.operand.numbers().iter().any(|each| test(found, each)))
         };
         let text = |test: fn(&str, &str) -> bool| {
-            let value = value.text()?;
+            let found = value.text()?;
             let mut texts = self.operand.texts().iter();
-            Some(texts.any(|each| test(value, each.folded())))
+            Some(texts.any(|each| test(found, each.folded())))
         };
         match self.operator {
             Operator::NumberIn | Operator::NumberNotIn => number(|value, each| value == each),
@@ -143,9 +143,9 @@ impl Clause {
             Operator::NumberLessThanOrEquals => number(|value, limit| value <= limit),
             Operator::NumberGreaterThanOrEquals => number(|value, limit| value >= limit),
             Operator::NumberInRange | Operator::NumberNotInRange => {
-                let value = value.number()?;
+                let found = value.number()?;
                 let mut ranges = self.operand.ranges().iter();
-                Some(ranges.any(|(low, high)| low <= value && value <= high))
+                Some(ranges.any(|(low, high)| low <= found && found <= high))
             }
             Operator::BoolEquals => Some(self.operand == Operand::Bool(value.boolean()?)),
             Operator::StringContains | Operator::StringNotContains => {
@@ -184,10 +184,7 @@ impl Operand {
             Self::Numbers(numbers) => numbers.iter().map(ToString::to_string).collect(),
             Self::Ranges(ranges) => ranges.iter().map(range).collect(),
             Self::Bool(value) => vec![value.to_string()],
-            Self::Texts(texts) => {
-                let texts = texts.iter().map(|text| show_text(text.as_str()));
-                texts.collect()
-            }
+            Self::Texts(texts) => texts.iter().map(|text| show_text(text.as_str())).collect(),
         }
     }
 
@@ -225,9 +222,10 @@ impl fmt::Display for Clause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.key.as_str(), self.operator.row().meaning)?;
         let values = self.operand.values();
-        match values.is_empty() {
-            true => Ok(()),
-            false => write!(f, " {}", values.join(", ")),
+        if values.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " {}", values.join(", "))
         }
     }
 }

@@ -35,7 +35,7 @@ impl Key {
         Ok(Self { name, path })
     }
 
-    /// As it was written.
+    /// Returns the key as it was written.
     pub fn as_str(&self) -> &str {
         self.name.as_str()
     }
@@ -58,7 +58,7 @@ impl Key {
         (root.folded() == "data").then_some(rest)
     }
 
-    /// Whether what is found at the key, or told of it, is part of what `event` carries.
+    /// Returns whether the value at the key, or a remark about it, reveals some of the data that `event` carries.
     pub(super) fn reads_data(&self, event: &EventView<'_>) -> bool {
         let is_in_root = || {
             event
@@ -69,7 +69,7 @@ impl Key {
         self.below_data().is_some() || is_in_root() || (is_missing() && self.is_in_data(event))
     }
 
-    /// Whether the key would be found with `data.` before it.
+    /// Returns whether the key would be found with `data.` before it.
     pub(super) fn is_in_data(&self, event: &EventView<'_>) -> bool {
         event
             .data()

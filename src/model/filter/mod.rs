@@ -68,7 +68,7 @@ pub struct PartResult {
     pub holds: bool,
     /// An explanation, if the values alone do not explain the result.
     pub remark: Option<&'static str>,
-    /// Whether it looks into what the event carries, which not everybody may see.
+    /// Is true if the part looks into what the event carries, which not everybody may see.
     pub is_of_data: bool,
 }
 
@@ -78,9 +78,9 @@ pub enum FilterPart {
     IncludedEventTypes,
     SubjectBeginsWith,
     SubjectEndsWith,
-    /// By its position.
+    /// An advanced filter, by its position.
     Advanced(usize),
-    /// The same in a namespace, where the list has another name.
+    /// An advanced filter in a namespace, where the list has another name, by its position.
     Configured(usize),
 }
 
@@ -112,7 +112,7 @@ impl fmt::Display for FilterPart {
 }
 
 impl FilterResult {
-    /// Whether every part matches.
+    /// Returns whether every part matches.
     pub fn matched(&self) -> bool {
         self.first_failed().is_none()
     }
@@ -123,11 +123,11 @@ impl FilterResult {
     }
 }
 
-/// What stands in the place of a value that somebody may not see.
+/// The text that is shown instead of a value to users who may not see it.
 const UNSEEN: &str = "data that only operators see";
 
 impl FilterResult {
-    /// The same for those who may not see what events carry: neither values, nor whether there are any.
+    /// Removes what is hidden from users who may not see what events carry: the values, and whether there are any.
     pub fn without_data(mut self) -> Self {
         for part in self.parts.iter_mut().filter(|part| part.is_of_data) {
             part.saw = Some(UNSEEN.to_owned());
@@ -145,7 +145,7 @@ impl PartResult {
 }
 
 impl Filter {
-    /// Whether `event` passes. Stops at the first part that fails.
+    /// Returns whether `event` passes. Stops at the first part that fails.
     pub fn matches(&self, event: &EventView<'_>) -> bool {
         event.add_steps(self.steps());
         self.type_matches(event.event_type())
@@ -252,9 +252,10 @@ impl Filter {
 
     /// A condition on the subject; `None` if there is none.
     fn show_asked(&self, verb: &str, part: &Text) -> Option<String> {
-        let case = match self.subject_case_sensitive {
-            true => " in this letter case",
-            false => "",
+        let case = if self.subject_case_sensitive {
+            " in this letter case"
+        } else {
+            ""
         };
         let text = part.as_str();
         (!text.is_empty()).then(|| format!("subject {verb} with {}{case}", show_text(text)))

@@ -44,9 +44,9 @@ impl Decimal {
 
     fn normalised(negative: bool, whole: &str, fraction: &str, power: i64) -> Self {
         let written = [whole, fraction].concat();
-        let digits = written.trim_start_matches('0');
-        let leading_zeros = written.len() - digits.len();
-        let digits = digits.trim_end_matches('0').to_owned();
+        let after_zeros = written.trim_start_matches('0');
+        let leading_zeros = written.len() - after_zeros.len();
+        let digits = after_zeros.trim_end_matches('0').to_owned();
         let is_zero = digits.is_empty();
         let point = whole.len() as i64 - leading_zeros as i64;
         Self {

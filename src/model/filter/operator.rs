@@ -27,7 +27,7 @@ pub enum Operator {
     IsNotNull,
 }
 
-/// What an operator compares with.
+/// The kind of values that an operator compares with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
@@ -50,7 +50,7 @@ pub struct OperatorRow {
     pub takes: Takes,
     /// Passes where the operator without `Not` would not; of an array, no element may match.
     pub negated: bool,
-    /// Whether an event passes that has no value at the key, `null`, or a value of another type.
+    /// Is true if an event passes whose value at the key is missing, `null` or of another type.
     pub passes_without_key: bool,
     /// Stands between a key and the values: `data.total` … `100`.
     pub meaning: &'static str,

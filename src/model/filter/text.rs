@@ -8,20 +8,20 @@ pub struct Text {
 }
 
 impl Text {
-    /// As it was written.
+    /// Returns the text as it was written.
     pub fn as_str(&self) -> &str {
         &self.written
     }
 
-    /// As it is compared: two texts that differ in letter case alone have the same form.
+    /// Returns the form that is compared: two texts that differ in letter case alone have the same form.
     pub(super) fn folded(&self) -> &str {
         &self.folded
     }
 }
 
 impl<T: Into<String>> From<T> for Text {
-    fn from(written: T) -> Self {
-        let written = written.into();
+    fn from(text: T) -> Self {
+        let written = text.into();
         let folded = fold(&written);
         Self { written, folded }
     }

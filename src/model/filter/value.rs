@@ -118,7 +118,7 @@ fn shorten(text: &str) -> String {
 }
 
 impl Value<'_> {
-    /// What it costs to compare it once.
+    /// Returns the number of steps that it takes to compare the value once.
     pub(super) fn steps(&self) -> usize {
         match self {
             Self::Null | Self::Object(_) => 1,
@@ -159,7 +159,7 @@ impl Scalar {
 }
 
 impl<'a> Members<'a> {
-    /// All of them with their names.
+    /// Returns all members with their names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Node<'a>)> {
         self.0.iter().map(|member| (&*member.name, &member.node))
     }

@@ -71,8 +71,8 @@ impl<'a> EventView<'a> {
         }
     }
 
-    /// What the filters have cost so far that the event was compared with. A step is a look at a value, or at a few bytes
-    /// of a text.
+    /// Returns the number of steps that filters have taken so far to look at the event. A step is a look at a value, or
+    /// at a few bytes of a text.
     pub fn steps(&self) -> usize {
         self.steps.get()
     }
@@ -104,7 +104,7 @@ impl<'a> EventView<'a> {
         self.data().filter(|_| self.schema == Schema::Custom)
     }
 
-    /// What the envelope's properties are called.
+    /// Returns the names of the envelope's properties.
     pub(super) fn envelope_names(&self) -> impl Iterator<Item = &'a str> {
         let properties = self.envelope.get_or_init(|| self.read_envelope());
         properties.iter().map(|(name, _)| *name)
@@ -173,7 +173,7 @@ fn present<'a, const N: usize>(
     present.map(|(name, text)| (name, Node::text(text)))
 }
 
-/// Whether `name` is `folded`, letter case aside.
+/// Returns whether `name` equals `folded`, letter case aside.
 fn fold_eq(name: &str, folded: &str) -> bool {
     if name.is_ascii() {
         return name.eq_ignore_ascii_case(folded);

@@ -27,8 +27,8 @@ pub struct RuleBook {
 /// Its rules, whatever the order in which they came.
 impl fmt::Debug for RuleBook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let each = self.rules.keys();
-        let each = each.map(|of| (of, self.of(*of).collect::<Vec<_>>()));
+        let subscriptions = self.rules.keys();
+        let each = subscriptions.map(|of| (of, self.of(*of).collect::<Vec<_>>()));
         f.debug_map().entries(each).finish()
     }
 }
@@ -44,7 +44,7 @@ struct Ready {
     others: Vec<(SubscriptionId, Vec<Arc<Rule>>)>,
 }
 
-/// What rules make of a message.
+/// The copies that rules make of a message.
 #[derive(Debug, Default, PartialEq)]
 pub struct Copies {
     /// Who gets it as it is: one copy each, for all matching rules without an action.
@@ -53,7 +53,7 @@ pub struct Copies {
     pub changing: Vec<ChangedCopy>,
     /// Who has a rule that cannot be evaluated for it, and the first problem of each.
     pub unevaluated: BTreeMap<SubscriptionId, String>,
-    /// Whether the steps were too few for some of the rules.
+    /// Is true if the steps were too few for some of the rules.
     pub is_cut: bool,
 }
 
@@ -111,8 +111,8 @@ impl RuleBook {
         self.rules.values().flat_map(|rules| rules.values())
     }
 
-    /// What becomes of `message` for the subscriptions that take messages. Each has an equal part of the steps, and of
-    /// what those before it have left, so that the rules of one cost no other its messages.
+    /// Applies the rules to `message` for the subscriptions that take messages. Each subscription has an equal part of
+    /// the steps, and of those that the ones before it have left, so that the rules of one cost no other its messages.
     pub fn copies(
         &self,
         message: &dyn MessageView,
@@ -135,7 +135,7 @@ impl RuleBook {
         for (place, (of, rules)) in each.iter().enumerate() {
             let mut part = steps.part(each.len() - place);
             for rule in rules {
-                if let Err(error) = copies.add(*of, rule, (message, entropy), &mut part) {
+                if let Err(error) = copies.add(*of, rule, message, entropy, &mut part) {
                     copies.is_cut |= error == EvaluationError::TooManySteps;
                     let problem = || rule.problem(&error);
                     copies.unevaluated.entry(*of).or_insert_with(problem);
@@ -178,7 +178,8 @@ impl Copies {
         &mut self,
         of: SubscriptionId,
         rule: &Arc<Rule>,
-        (message, entropy): (&dyn MessageView, &Entropy),
+        message: &dyn MessageView,
+        entropy: &Entropy,
         steps: &mut Steps,
     ) -> Result<(), EvaluationError> {
         if !rule.filter.matches(message, entropy, steps)? {

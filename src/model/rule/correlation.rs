@@ -23,7 +23,7 @@ const FIELDS: [SystemProperty; 8] = [
 /// their value whatever their type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CorrelationFilter {
-    /// Of [`CorrelationFilter::fields`], each once.
+    /// Properties out of [`CorrelationFilter::fields`], each once.
     pub system: Vec<(SystemProperty, String)>,
     pub user: Vec<(String, RuleValue)>,
 }
@@ -64,12 +64,12 @@ impl CorrelationFilter {
             .sum::<usize>()
     }
 
-    /// Whether it compares nothing, which no filter may.
+    /// Returns whether the filter compares nothing, which is not allowed.
     pub fn is_empty(&self) -> bool {
         self.system.is_empty() && self.user.is_empty()
     }
 
-    /// Whether `message` has everything that is asked for.
+    /// Returns whether `message` has everything that the filter asks for.
     pub fn matches(
         &self,
         message: &dyn MessageView,
@@ -97,15 +97,13 @@ impl CorrelationFilter {
 
     /// The first of what is asked for that `message` does not have, in a sentence; `None` if it matches.
     pub fn difference(&self, message: &dyn MessageView) -> Option<String> {
-        let mut system = self.system.iter();
-        let system = system.find_map(|(property, text)| {
+        let system = self.system.iter().find_map(|(property, text)| {
             let found = message.system(*property);
             let is_there = is_text(found.as_ref(), text);
             (!is_there).then(|| (property.name(), found, PropertyValue::Text(text.clone())))
         });
         let user = || {
-            let mut user = self.user.iter();
-            user.find_map(|(name, value)| {
+            self.user.iter().find_map(|(name, value)| {
                 let found = message.user(name);
                 let is_there = is_equal(found.as_ref(), value.as_value());
                 (!is_there).then(|| (name.as_str(), found, value.as_value().clone()))
@@ -118,13 +116,13 @@ impl CorrelationFilter {
         })
     }
 
-    /// What has to hold; `None` if it can never hold, since one of the values equals nothing.
+    /// Returns the conditions that all have to hold; `None` if they never can, since one of the values equals nothing.
     pub(super) fn conditions(&self) -> Option<Vec<Condition>> {
-        let system = self.system.iter();
-        let system =
-            system.map(|(property, text)| Some(Condition::System(*property, text.clone())));
-        let user = self.user.iter();
-        let user = user.map(|(name, value)| {
+        let system = self
+            .system
+            .iter()
+            .map(|(property, text)| Some(Condition::System(*property, text.clone())));
+        let user = self.user.iter().map(|(name, value)| {
             let key = key(value.as_value())?;
             Some(Condition::User(name.to_lowercase(), key))
         });
@@ -132,15 +130,16 @@ impl CorrelationFilter {
     }
 }
 
-/// What a message offers to conditions.
+/// Returns all conditions that hold for a message.
 pub(super) fn offered(message: &dyn MessageView) -> Vec<Condition> {
     let system = FIELDS.into_iter().filter_map(|property| {
         let text = text_of(message.system(property)?)?;
         Some(Condition::System(property, text))
     });
-    let user = message.user_properties().into_iter();
-    let user =
-        user.filter_map(|(name, value)| Some(Condition::User(name.to_lowercase(), key(&value)?)));
+    let user = message
+        .user_properties()
+        .into_iter()
+        .filter_map(|(name, value)| Some(Condition::User(name.to_lowercase(), key(&value)?)));
     let mut offered: Vec<Condition> = system.chain(user).collect();
     // Names that differ in their letter case alone would find the same filters twice.
     offered.sort_unstable();
@@ -153,8 +152,8 @@ fn is_text(found: Option<&PropertyValue>, text: &str) -> bool {
 }
 
 fn is_equal(found: Option<&PropertyValue>, value: &PropertyValue) -> bool {
-    let found = found.and_then(key);
-    found.is_some() && found == key(value)
+    let found_key = found.and_then(key);
+    found_key.is_some() && found_key == key(value)
 }
 
 /// Texts in quotes, so that they differ from all else.

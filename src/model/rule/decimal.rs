@@ -269,8 +269,9 @@ impl FromStr for DecimalNumber {
         let places = i32::try_from(fraction.len()).map_err(|_| InvalidDecimal)?;
         let excess = i32::try_from(excess).map_err(|_| InvalidDecimal)?;
         let exponent: i32 = exponent;
-        let moved = exponent.checked_sub(places);
-        let moved = moved.and_then(|exponent| exponent.checked_add(excess));
+        let moved = exponent
+            .checked_sub(places)
+            .and_then(|fewer| fewer.checked_add(excess));
         let exponent = moved.ok_or(InvalidDecimal)?;
         if !(EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent) {
             return Err(InvalidDecimal);

@@ -25,8 +25,8 @@ impl<T> Default for CorrelationIndex<T> {
 
 impl<T> FromIterator<(CorrelationFilter, T)> for CorrelationIndex<T> {
     fn from_iter<I: IntoIterator<Item = (CorrelationFilter, T)>>(filters: I) -> Self {
-        let filters = filters.into_iter();
         let possible: Vec<_> = filters
+            .into_iter()
             .filter_map(|(filter, of)| Some((filter.conditions()?, filter, of)))
             .collect();
         let mut sharing: HashMap<&Condition, usize> = HashMap::new();
@@ -55,9 +55,10 @@ impl<T> CorrelationIndex<T> {
         &self,
         message: &dyn MessageView,
     ) -> impl Iterator<Item = &(CorrelationFilter, T)> {
-        let offered = match self.filed.is_empty() {
-            true => Vec::new(),
-            false => offered(message),
+        let offered = if self.filed.is_empty() {
+            Vec::new()
+        } else {
+            offered(message)
         };
         offered
             .into_iter()

@@ -1,4 +1,4 @@
-//! What rules see of a message.
+//! The properties of a message that rules see.
 
 use std::fmt;
 
@@ -34,15 +34,17 @@ named_enum! {
 impl SystemProperty {
     /// The one of that name, in any letter case. `Subject` is the newer name of the label.
     pub fn find(name: &str) -> Option<Self> {
-        let name = match name.eq_ignore_ascii_case("Subject") {
-            true => Self::Label.name(),
-            false => name,
+        let name = if name.eq_ignore_ascii_case("Subject") {
+            Self::Label.name()
+        } else {
+            name
         };
         let mut all = Self::ALL.into_iter();
         all.find(|each| each.name().eq_ignore_ascii_case(name))
     }
 
-    /// Whether a rule may set it: what the sender says of a message, not what the broker does.
+    /// Returns whether a rule may set the property. That holds for properties that senders set, not for those of the
+    /// broker.
     pub fn is_settable(self) -> bool {
         match self {
             Self::MessageId

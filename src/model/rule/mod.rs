@@ -95,7 +95,7 @@ impl RuleFilter {
         }
     }
 
-    /// Whether a message matches.
+    /// Returns whether a message matches.
     pub fn matches(
         &self,
         message: &dyn MessageView,

@@ -23,7 +23,7 @@ pub enum PropertyValue {
     Uuid(Uuid),
     Binary(Vec<u8>),
     Text(String),
-    /// Of a type that nothing is compared with.
+    /// A value of a type that nothing is compared with.
     Other,
 }
 
@@ -91,7 +91,7 @@ named_enum! {
 }
 
 impl IntegerType {
-    /// Whether `number` can be had in this width.
+    /// Returns whether `number` is in the range of this type.
     pub fn holds(self, number: i128) -> bool {
         let (min, max) = match self {
             Self::Ubyte => (0, i128::from(u8::MAX)),
@@ -170,8 +170,8 @@ impl PropertyValue {
             (Self::Double(number), Self::Integer(width, _)) => {
                 // Fractions are kept: a conversion that loses something is none.
                 let whole = (number.fract() == 0.0).then_some(*number as i128);
-                let whole = whole.filter(|number| width.holds(*number));
-                whole.map(|number| Self::Integer(*width, number))
+                let fitting = whole.filter(|number| width.holds(*number));
+                fitting.map(|number| Self::Integer(*width, number))
             }
             (Self::Integer(..) | Self::Float(_) | Self::Double(_), Self::Decimal(_)) => {
                 self.as_decimal().map(Self::Decimal)

@@ -1,4 +1,4 @@
-//! What it may cost to hold messages against rules.
+//! The limit on the work that it may take to evaluate rules for messages.
 //!
 //! Whoever may receive from a subscription may add rules to it, and every sender waits for them. So the rules of one
 //! message share a number of steps, which is counted where they are evaluated.
@@ -19,12 +19,12 @@ const PROPERTY_STEPS: usize = 8;
 pub struct Steps(usize);
 
 impl Steps {
-    /// As many as the rules of one message may take.
+    /// Returns as many steps as the rules of one message may take.
     pub fn of_message() -> Self {
         Self(RULE_STEPS_MAX)
     }
 
-    /// That many.
+    /// Returns `most` steps.
     pub fn of(most: usize) -> Self {
         Self(most)
     }

@@ -1,4 +1,4 @@
-//! What expressions come to for a message, in three-valued logic: `None` is unknown.
+//! The evaluation of expressions for a message, in three-valued logic: `None` is unknown.
 
 use std::cmp::Ordering;
 
@@ -41,7 +41,7 @@ pub enum EvaluationError {
     TextTooLong,
 }
 
-/// What an action does to a message, each property once.
+/// The changes that an action makes to a message, each property once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// `None` removes.
@@ -175,8 +175,8 @@ impl<'a> Evaluation<'a> {
         for each in list {
             let found = self.value(each)?;
             self.steps.take_value(&left)?;
-            let found = found.and_then(|each| compare(&left, Comparison::Equal, &each));
-            if found == Some(true) {
+            let is_equal = found.and_then(|each| compare(&left, Comparison::Equal, &each));
+            if is_equal == Some(true) {
                 return Ok(Some(true));
             }
         }
@@ -207,7 +207,7 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// What `statements` do to a copy of `message`.
+/// Returns the changes that `statements` make to a copy of `message`.
 pub(super) fn apply(
     statements: &[Statement],
     message: &dyn MessageView,
@@ -335,9 +335,10 @@ fn system(name: &str) -> Result<SystemProperty, EvaluationError> {
 
 fn settable(name: &str) -> Result<SystemProperty, EvaluationError> {
     let property = system(name)?;
-    match property.is_settable() {
-        true => Ok(property),
-        false => Err(EvaluationError::NotSettable(property.name())),
+    if property.is_settable() {
+        Ok(property)
+    } else {
+        Err(EvaluationError::NotSettable(property.name()))
     }
 }
 
@@ -393,9 +394,10 @@ fn calculate(
         (left, sign, right)
     {
         let joined = format!("{left}{right}");
-        return match joined.len() <= TEXT_BYTES_MAX {
-            true => Ok(Some(PropertyValue::Text(joined))),
-            false => Err(EvaluationError::TextTooLong),
+        return if joined.len() <= TEXT_BYTES_MAX {
+            Ok(Some(PropertyValue::Text(joined)))
+        } else {
+            Err(EvaluationError::TextTooLong)
         };
     }
     if let Some((left, right)) = decimals(left, right) {

@@ -1,4 +1,4 @@
-//! What a text means.
+//! The syntax tree of a text in the SQL language of rules.
 
 use crate::model::rule::message::PropertyRef;
 use crate::model::rule::property::PropertyValue;
@@ -52,7 +52,7 @@ pub(super) enum Comparison {
     GreaterOrEqual,
 }
 
-/// What an expression can be used as.
+/// The ways in which an expression can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Value,

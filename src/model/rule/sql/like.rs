@@ -10,8 +10,8 @@ enum Piece {
     Exactly(char),
 }
 
-/// Whether all of `text` fits `pattern`. Takes a step for each character of the pattern and each comparison: both may
-/// come from a message, and their lengths multiply.
+/// Returns whether all of `text` fits `pattern`. Takes a step for each character of the pattern and each comparison:
+/// both may come from a message, and their lengths multiply.
 pub(super) fn like(
     text: &str,
     pattern: &str,

@@ -113,7 +113,7 @@ impl SqlFilter {
         self.bytes
     }
 
-    /// Whether the condition is true of `message`; `None` if that is unknown.
+    /// Returns whether the condition is true of `message`; `None` if that is unknown.
     pub fn truth(
         &self,
         message: &dyn MessageView,
@@ -123,7 +123,7 @@ impl SqlFilter {
         Evaluation::of(message, entropy, steps).condition(&self.condition)
     }
 
-    /// Whether `message` matches. An error is what Service Bus calls a filter exception.
+    /// Returns whether `message` matches. An error is what Service Bus calls a filter exception.
     pub fn matches(
         &self,
         message: &dyn MessageView,
@@ -162,7 +162,7 @@ impl SqlAction {
         self.bytes
     }
 
-    /// What becomes of a copy of `message`. Each statement sees what those before it did.
+    /// Returns the changes to a copy of `message`. Each statement sees the changes of those before it.
     pub fn apply(
         &self,
         message: &dyn MessageView,

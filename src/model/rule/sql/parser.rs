@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
         check(found, Use::Condition, column)
     }
 
-    /// What can be compared, calculated with, and set.
+    /// Reads an expression that can be compared, calculated with, and set.
     fn value(&mut self) -> Parsed<Expression> {
         let column = self.column();
         let found = self.sum()?;
@@ -166,9 +166,10 @@ impl<'a> Parser<'a> {
         if self.take_keyword("LIKE") {
             let text = check(left, Use::Value, column)?;
             let pattern = self.value()?;
-            let escape = match self.take_keyword("ESCAPE") {
-                true => Some(self.value()?),
-                false => None,
+            let escape = if self.take_keyword("ESCAPE") {
+                Some(self.value()?)
+            } else {
+                None
             };
             let like = Like {
                 text,
@@ -177,9 +178,10 @@ impl<'a> Parser<'a> {
             };
             return Ok(negate(negated, Expression::Like(Box::new(like))));
         }
-        match negated {
-            true => Err(self.expected("IN or LIKE")),
-            false => Ok(left),
+        if negated {
+            Err(self.expected("IN or LIKE"))
+        } else {
+            Ok(left)
         }
     }
 
@@ -193,8 +195,7 @@ impl<'a> Parser<'a> {
             ("<", Comparison::Less),
             ("<=", Comparison::LessOrEqual),
         ];
-        let mut signs = signs.into_iter();
-        let found = signs.find(|(sign, _)| self.take_sign(sign));
+        let found = signs.into_iter().find(|(sign, _)| self.take_sign(sign));
         found.map(|(_, comparison)| comparison)
     }
 
@@ -315,10 +316,10 @@ impl<'a> Parser<'a> {
 
     /// A call of one of the functions, if there is one.
     fn function(&mut self) -> Option<Parsed<Expression>> {
-        let Token::Word(name) = self.peek() else {
+        let Token::Word(word) = self.peek() else {
             return None;
         };
-        let name = name.to_ascii_lowercase();
+        let name = word.to_ascii_lowercase();
         if self.tokens.get(self.at + 1)?.token != Token::Sign("(") {
             return None;
         }
@@ -358,9 +359,9 @@ impl<'a> Parser<'a> {
             );
             return Err(self.fault(problem));
         }
-        let value = value.as_value().clone();
+        let constant = value.as_value().clone();
         self.at += 1;
-        Ok(Expression::Constant(value))
+        Ok(Expression::Constant(constant))
     }
 
     fn property(&mut self) -> Parsed<PropertyRef> {
@@ -435,9 +436,10 @@ impl<'a> Parser<'a> {
     }
 
     fn keyword(&mut self, keyword: &str) -> Parsed<()> {
-        match self.take_keyword(keyword) {
-            true => Ok(()),
-            false => Err(self.expected(keyword)),
+        if self.take_keyword(keyword) {
+            Ok(())
+        } else {
+            Err(self.expected(keyword))
         }
     }
 
@@ -448,16 +450,18 @@ impl<'a> Parser<'a> {
     }
 
     fn sign(&mut self, sign: &str) -> Parsed<()> {
-        match self.take_sign(sign) {
-            true => Ok(()),
-            false => Err(self.expected(sign)),
+        if self.take_sign(sign) {
+            Ok(())
+        } else {
+            Err(self.expected(sign))
         }
     }
 
     fn end(&self, otherwise: &str) -> Parsed<()> {
-        match self.peek() == &Token::End {
-            true => Ok(()),
-            false => Err(self.expected(otherwise)),
+        if self.peek() == &Token::End {
+            Ok(())
+        } else {
+            Err(self.expected(otherwise))
         }
     }
 
@@ -490,14 +494,17 @@ fn check(found: Expression, wanted: Use, column: usize) -> Parsed<Expression> {
         Use::Condition => "expected a condition, found a value: compare it with something",
         Use::Value | Use::Both => "expected a value, found a condition",
     };
-    let problem = problem.to_owned();
-    Err(SqlError { column, problem })
+    Err(SqlError {
+        column,
+        problem: problem.to_owned(),
+    })
 }
 
 fn negate(negated: bool, condition: Expression) -> Expression {
-    match negated {
-        true => Expression::Not(Box::new(condition)),
-        false => condition,
+    if negated {
+        Expression::Not(Box::new(condition))
+    } else {
+        condition
     }
 }
 

@@ -1,10 +1,10 @@
 //! Texts cut into words, constants and signs.
 
 use winnow::LocatingSlice;
+use winnow::Parser;
 use winnow::ascii::{digit0, digit1, multispace0};
 use winnow::combinator::{alt, delimited, opt, preceded, repeat};
 use winnow::error::ContextError;
-use winnow::prelude::*;
 use winnow::token::{none_of, one_of, take_while};
 
 use crate::model::rule::sql::SqlError;
@@ -37,8 +37,8 @@ const SIGNS: [&str; 17] = [
     "<>", "!=", ">=", "<=", "=", ">", "<", "(", ")", ",", "+", "-", "*", "/", "%", ".", ";",
 ];
 
-/// What begins a comment in other dialects of SQL. Two minuses would be read as signs of a number otherwise, and say
-/// something else than was meant.
+/// The beginnings of comments in other dialects of SQL. They are not accepted, since two minuses would be read as signs
+/// of a number and mean something else than the author intended.
 const COMMENTS: [&str; 2] = ["--", "/*"];
 
 type Input<'a> = LocatingSlice<&'a str>;
