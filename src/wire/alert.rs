@@ -47,8 +47,8 @@ impl AlertNotice<'_> {
                 "text": text, "url": link, "at": self.at })
             }
             AlertFormat::Slack => {
-                let [subject, text] = [subject, text].map(|it| for_slack(it));
-                json!({ "text": format!("*{subject}*\n{text}\n<{link}|Open Everpost>") })
+                let (title, body) = (for_slack(subject), for_slack(text));
+                json!({ "text": format!("*{title}*\n{body}\n<{link}|Open Everpost>") })
             }
             AlertFormat::Teams => self.adaptive_card(),
             AlertFormat::Discord => {
@@ -73,9 +73,10 @@ impl AlertNotice<'_> {
     }
 
     fn state(&self) -> &'static str {
-        match self.message.is_firing {
-            true => "Firing",
-            false => "Resolved",
+        if self.message.is_firing {
+            "Firing"
+        } else {
+            "Resolved"
         }
     }
 
@@ -88,10 +89,10 @@ impl AlertNotice<'_> {
         } = self.message;
         let color = if *is_firing { "Attention" } else { "Good" };
         // A line break in a text block is a paragraph.
-        let text = text.replace('\n', "\n\n");
+        let paragraphs = text.replace('\n', "\n\n");
         let body = json!([
             { "type": "TextBlock", "text": subject, "weight": "Bolder", "color": color, "wrap": true },
-            { "type": "TextBlock", "text": text, "wrap": true },
+            { "type": "TextBlock", "text": paragraphs, "wrap": true },
         ]);
         let action =
             json!({ "type": "Action.OpenUrl", "title": "Open Everpost", "url": self.link });

@@ -124,9 +124,10 @@ fn compare(property: String, before: &Value, after: &Value, found: &mut Vec<Chan
 
 fn cut(value: &Value) -> Value {
     let text = value.to_string();
-    match text.len() > VALUE_BYTES_MAX {
-        true => format!("{}…", &text[..text.floor_char_boundary(VALUE_BYTES_MAX)]).into(),
-        false => value.clone(),
+    if text.len() > VALUE_BYTES_MAX {
+        format!("{}…", &text[..text.floor_char_boundary(VALUE_BYTES_MAX)]).into()
+    } else {
+        value.clone()
     }
 }
 

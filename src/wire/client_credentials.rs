@@ -77,17 +77,19 @@ struct TokenResponse {
 
 /// Reads the server's answer; else what is wrong with it, in words that show no secret.
 pub fn read(status: u16, body: &[u8]) -> Result<Grant, String> {
-    let answer: Option<TokenResponse> = serde_json::from_slice(body).ok();
+    let read: Option<TokenResponse> = serde_json::from_slice(body).ok();
     if status != 200 {
-        let code = answer
+        let code = read
             .and_then(|answer| answer.error)
-            .filter(|code| is_code(code));
-        let code = code.map_or_else(String::new, |code| format!(" ({code})"));
+            .filter(|code| is_code(code))
+            .map_or_else(String::new, |code| format!(" ({code})"));
         return Err(format!("the authorization server answered {status}{code}"));
     }
-    let answer = answer.ok_or("the authorization server answered 200, but no JSON object")?;
-    let token = answer.access_token.filter(|token| is_token(token));
-    let token = token.ok_or("the authorization server answered 200, but without access_token")?;
+    let answer = read.ok_or("the authorization server answered 200, but no JSON object")?;
+    let token = answer
+        .access_token
+        .filter(|token| is_token(token))
+        .ok_or("the authorization server answered 200, but without access_token")?;
     // Missing though required (section 5.1), it can only mean the usual one.
     let is_bearer = |kind: &String| kind.eq_ignore_ascii_case("bearer");
     if !answer.token_type.as_ref().is_none_or(is_bearer) {

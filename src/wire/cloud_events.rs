@@ -138,7 +138,8 @@ fn read(members: &Members<'_>) -> Result<Event, BadInput> {
             let problem = "it excludes the field \"data\"; send one of them";
             return Err(BadInput::in_field("data_base64", problem));
         }
-        // Data of a type other than JSON is a string by the standard, but the example of Azure's own library is an object.
+        // Data of a type other than JSON is a string by the standard, but the example of Azure's own library is an
+        // object.
         (Some(json), None) => EventData::Json(json.to_owned()),
         (None, None) => EventData::Absent,
     };

@@ -38,8 +38,10 @@ impl ContentType {
         let essence = parts.next().unwrap_or("").to_ascii_lowercase();
         let charset = parts.find_map(|parameter| {
             let (name, value) = parameter.split_once('=')?;
-            let value = value.trim().trim_matches('"').to_ascii_lowercase();
-            name.trim().eq_ignore_ascii_case("charset").then_some(value)
+            let charset = value.trim().trim_matches('"').to_ascii_lowercase();
+            name.trim()
+                .eq_ignore_ascii_case("charset")
+                .then_some(charset)
         });
         Self {
             text: text.to_owned(),
@@ -81,8 +83,8 @@ impl ContentType {
 /// Rejects a body that would have to be decompressed: its size is limited as it arrives.
 pub(super) fn reject_content_encoding(headers: &HeaderMap) -> Result<(), BadInput> {
     let encoding = headers.get_all(CONTENT_ENCODING).iter().find(|value| {
-        let value = value.as_bytes().trim_ascii();
-        !value.is_empty() && !value.eq_ignore_ascii_case(b"identity")
+        let coding = value.as_bytes().trim_ascii();
+        !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")
     });
     match encoding {
         None => Ok(()),

@@ -213,8 +213,8 @@ fn sentence_for(reason: DeadLetterReason) -> &'static str {
 
 /// The name of the status, where there was one; else what happened instead of an answer.
 fn result_name(outcome: Outcome, status: Option<u16>) -> String {
-    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-    match status.and_then(|status| status.canonical_reason()) {
+    let known = status.and_then(|status| StatusCode::from_u16(status).ok());
+    match known.and_then(|status| status.canonical_reason()) {
         Some(reason) => reason.replace([' ', '-'], ""),
         None if is_undecided(outcome) => "Event was not acknowledged nor rejected.".to_owned(),
         None => outcome.name().to_owned(),
@@ -228,9 +228,10 @@ fn is_undecided(outcome: Outcome) -> bool {
 
 /// Reports whether a record has a fact of that name beside the members of the event.
 pub(super) fn is_fact(name: &str, of_cloud_event: bool) -> bool {
-    let names = match of_cloud_event {
-        true => CLOUD_EVENTS,
-        false => EVENT_GRID,
+    let names = if of_cloud_event {
+        CLOUD_EVENTS
+    } else {
+        EVENT_GRID
     };
     names.all().contains(&name)
 }

@@ -105,9 +105,10 @@ fn event_of(record: &RawValue) -> Result<Published, BadInput> {
     }
     object.close();
     Ok(Published {
-        schema: match is_cloud_event {
-            true => InputSchema::CloudEventSchemaV1_0,
-            false => InputSchema::EventGridSchema,
+        schema: if is_cloud_event {
+            InputSchema::CloudEventSchemaV1_0
+        } else {
+            InputSchema::EventGridSchema
         },
         json: String::from_utf8_lossy(&json).into_owned(),
     })

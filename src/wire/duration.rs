@@ -40,8 +40,8 @@ pub fn parse(text: &str) -> Result<Duration, InvalidDuration> {
         total.add_units(date, &[('W', 7 * DAY)])?;
     } else {
         total.add_units(date, &[('Y', 0), ('M', 0), ('D', DAY)])?;
-        let time = time.unwrap_or_default();
-        total.add_units(time, &[('H', HOUR), ('M', MINUTE), ('S', 1)])?;
+        let units = [('H', HOUR), ('M', MINUTE), ('S', 1)];
+        total.add_units(time.unwrap_or_default(), &units)?;
     }
     total.finish()
 }
@@ -122,9 +122,10 @@ impl Total {
                 rest = after;
             }
         }
-        match rest.is_empty() {
-            true => Ok(()),
-            false => Err(InvalidDuration::Malformed),
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            Err(InvalidDuration::Malformed)
         }
     }
 
@@ -143,9 +144,11 @@ impl Total {
         self.has_units = true;
         self.has_calendar |= worth == 0;
         // Nothing but digits: what cannot be read is too long.
-        let seconds = whole.parse::<u64>().ok();
-        let seconds = seconds.and_then(|number| number.checked_mul(worth));
-        match seconds.and_then(|seconds| self.seconds.checked_add(seconds)) {
+        let number = whole.parse::<u64>().ok();
+        let sum = number
+            .and_then(|number| number.checked_mul(worth))
+            .and_then(|seconds| self.seconds.checked_add(seconds));
+        match sum {
             Some(seconds) => self.seconds = seconds,
             None => self.is_too_long = true,
         }
@@ -160,9 +163,10 @@ impl Total {
             return Err(InvalidDuration::Calendar);
         }
         let duration = Duration::new(self.seconds, self.nanos);
-        match self.is_too_long || duration > DURATION_MAX {
-            true => Err(InvalidDuration::TooLong),
-            false => Ok(duration),
+        if self.is_too_long || duration > DURATION_MAX {
+            Err(InvalidDuration::TooLong)
+        } else {
+            Ok(duration)
         }
     }
 }

@@ -115,10 +115,7 @@ fn with_zone(time: String) -> String {
         rest.bytes()
             .all(|byte| byte == b'.' || byte.is_ascii_digit())
     });
-    match has_none {
-        true => time + "Z",
-        false => time,
-    }
+    if has_none { time + "Z" } else { time }
 }
 
 fn check_metadata_version(version: Option<String>) -> Result<(), BadInput> {

@@ -73,9 +73,9 @@ pub fn parse_question(
         }
         (None, Some(event)) => {
             let schema = topic.topic.kind.input_schema();
-            let event = decode_one(schema, &topic.resource_id, event.get(), now, entropy);
-            let event = event.map_err(|problem| in_event(&problem))?;
-            Ok(Question::Pasted(Box::new(event)))
+            let pasted = decode_one(schema, &topic.resource_id, event.get(), now, entropy)
+                .map_err(|problem| in_event(&problem))?;
+            Ok(Question::Pasted(Box::new(pasted)))
         }
         (Some(_), Some(_)) => Err(invalid("event", "it excludes eventId; send one of them")),
         (None, None) => Err(invalid(

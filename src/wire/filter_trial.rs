@@ -79,8 +79,8 @@ fn last(given: Option<&Value>) -> Result<usize, InvalidResource> {
     };
     let number = given
         .as_u64()
-        .and_then(|number| usize::try_from(number).ok());
-    let number = number.filter(|number| (1..=TRIAL_EVENTS_MAX).contains(number));
+        .and_then(|number| usize::try_from(number).ok())
+        .filter(|number| (1..=TRIAL_EVENTS_MAX).contains(number));
     number.ok_or_else(|| {
         let problem = format!("it must be a number from 1 to {TRIAL_EVENTS_MAX}, not {given}");
         invalid("last", problem)

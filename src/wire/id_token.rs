@@ -237,11 +237,12 @@ pub fn verify(
         let decoded = URL_SAFE_NO_PAD.decode(part);
         decoded.map_err(|_| IdTokenError::Malformed)
     };
-    let header: Option<Header> = serde_json::from_slice(&decode(header)?).ok();
-    let header = header.filter(|header| header.crit.is_none());
-    let header = header.ok_or(IdTokenError::Malformed)?;
-    let algorithm = Algorithm::named(&header.alg);
-    let algorithm = algorithm.ok_or_else(|| IdTokenError::Algorithm(header.alg.clone()))?;
+    let header: Header = serde_json::from_slice(&decode(header)?)
+        .ok()
+        .filter(|header: &Header| header.crit.is_none())
+        .ok_or(IdTokenError::Malformed)?;
+    let algorithm =
+        Algorithm::named(&header.alg).ok_or_else(|| IdTokenError::Algorithm(header.alg.clone()))?;
     let mut fitting = keys.fitting(&header).peekable();
     fitting.peek().ok_or(IdTokenError::UnknownKey)?;
     let signature = decode(signature)?;

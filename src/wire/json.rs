@@ -197,8 +197,8 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Holds the values of a JSON array that has at most `MAX`. Of a longer one no more than one value is read behind these,
-/// and the error says that there are more.
+/// The values of a JSON array that has at most `MAX`. Of a longer array, no more than one further value is read, and
+/// the error says that there are more.
 #[derive(Debug)]
 pub struct AtMost<T, const MAX: usize>(pub Vec<T>);
 

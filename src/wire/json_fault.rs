@@ -20,8 +20,10 @@ const MEANINGS: [(&str, &str); 9] = [
 /// Where the parser stopped, and why: `line 1, column 7: it ends too early; …`.
 pub fn words(error: &Error) -> String {
     let said = error.to_string();
-    let meaning = MEANINGS.iter().find(|(part, _)| said.contains(part));
-    let meaning = meaning.map_or("this cannot be read", |(_, meaning)| meaning);
+    let meaning = MEANINGS
+        .iter()
+        .find(|(part, _)| said.contains(part))
+        .map_or("this cannot be read", |(_, meaning)| meaning);
     let (line, column) = (error.line(), error.column());
     format!("line {line}, column {column}: {meaning}")
 }

@@ -133,9 +133,10 @@ pub fn decode_one(
         CONTENT_TYPE,
         HeaderValue::from_static(content_type(schema, true)),
     );
-    let array = match json.trim_ascii_start().starts_with('[') {
-        true => Cow::Borrowed(json),
-        false => Cow::Owned(format!("[{json}]")),
+    let array = if json.trim_ascii_start().starts_with('[') {
+        Cow::Borrowed(json)
+    } else {
+        Cow::Owned(format!("[{json}]"))
     };
     let body = array.as_bytes();
     let mut events = decode(schema, topic_resource_id, &headers, body, now, entropy)?;

@@ -31,8 +31,8 @@ pub(super) fn expiry(text: &str) -> Option<Timestamp> {
     let date = PrimitiveDateTime::parse(local, ISO)
         .ok()
         .or_else(|| american(local))?;
-    let date = date.assume_offset(offset.unwrap_or(UtcOffset::UTC));
-    Some(Timestamp::from_utc(date))
+    let moment = date.assume_offset(offset.unwrap_or(UtcOffset::UTC));
+    Some(Timestamp::from_utc(moment))
 }
 
 /// Respells an ISO 8601 moment that has a zone as RFC 3339; `None` for anything else.

@@ -37,9 +37,10 @@ pub(crate) fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey
     let certified = CertifiedKey::from_der(chain, key, &default_provider());
     certified.map_err(|error| {
         let is_another = matches!(error, rustls::Error::InconsistentKeys(_));
-        of_key(match is_another {
-            true => "it does not belong to the first certificate of the chain",
-            false => "it is no key that can be used; RSA, ECDSA and Ed25519 are",
+        of_key(if is_another {
+            "it does not belong to the first certificate of the chain"
+        } else {
+            "it is no key that can be used; RSA, ECDSA and Ed25519 are"
         })
     })
 }

@@ -186,8 +186,8 @@ pub fn token_to_text(token: LockToken) -> String {
 /// Reads what [`token_to_text`] wrote.
 pub fn token_from_text(text: &str) -> Result<LockToken, BadToken> {
     let bytes = STANDARD.decode(text).map_err(|_| BadToken)?;
-    let bytes = bytes.try_into().map_err(|_| BadToken)?;
-    Ok(LockToken::from_bytes(bytes))
+    let token = bytes.try_into().map_err(|_| BadToken)?;
+    Ok(LockToken::from_bytes(token))
 }
 
 /// An event in the hands of a receiver.
@@ -309,16 +309,17 @@ impl SettledTokens {
 
     pub fn failed(&mut self, lock_token: String, code: &str, message: String, is_flat: bool) {
         let code = code.to_owned();
-        let (error, flat) = match is_flat {
-            true => (None, Some((code, message))),
-            false => (
+        let (error, flat) = if is_flat {
+            (None, Some((code, message)))
+        } else {
+            (
                 Some(ErrorDetail {
                     code,
                     message,
                     target: None,
                 }),
                 None,
-            ),
+            )
         };
         let (error_code, error_description) = flat.unzip();
         self.failed_lock_tokens.push(FailedToken {

@@ -155,9 +155,10 @@ pub fn shown_headers(headers: &HeaderMap, hidden: &[&str]) -> Vec<(String, Strin
     let texts = header_texts(headers).into_iter();
     let shown = texts.map(|(name, value)| {
         let is_hidden = hidden.iter().any(|each| each.eq_ignore_ascii_case(&name));
-        let value = match is_hidden {
-            true => "***".to_owned(),
-            false => without_credentials(&name, &value),
+        let value = if is_hidden {
+            "***".to_owned()
+        } else {
+            without_credentials(&name, &value)
         };
         (name, value)
     });

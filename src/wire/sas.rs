@@ -38,8 +38,8 @@ pub enum SasError {
     Expired { at: Timestamp },
 }
 
-/// Checks a token against both keys of a topic; `None` if it was signed with neither. Nothing in it is believed before its
-/// signature is right. Whether its resource covers the request is left to the caller.
+/// Checks a token against both keys of a topic. Returns `None` if it was signed with neither. Nothing in it is believed
+/// before its signature is right. Whether its resource covers the request is left to the caller.
 pub fn verify(
     token: &str,
     keys: &AccessKeys,
@@ -83,11 +83,9 @@ pub fn sign(resource: &str, expires_at: Timestamp, key: &Secret) -> String {
 /// `request_path`: the same host, and the same path or one above it. Scheme, query and letter case do not matter, nor
 /// does a default port.
 pub fn resource_covers(resource: &str, request_host: &str, request_path: &str) -> bool {
-    let resource = resource.split(['?', '#']).next().unwrap_or("");
-    let resource = resource
-        .split_once("://")
-        .map_or(resource, |(_, rest)| rest);
-    let (host, path) = resource.split_at(resource.find('/').unwrap_or(resource.len()));
+    let url = resource.split(['?', '#']).next().unwrap_or("");
+    let place = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (host, path) = place.split_at(place.find('/').unwrap_or(place.len()));
     same_host(host, request_host) && is_at_or_above(path, request_path)
 }
 
@@ -149,8 +147,8 @@ impl<'a> Parts<'a> {
 }
 
 fn decoded(part: &str) -> Option<String> {
-    let part = part.replace('+', " ");
-    Some(percent_decode_str(&part).decode_utf8().ok()?.into_owned())
+    let spaced = part.replace('+', " ");
+    Some(percent_decode_str(&spaced).decode_utf8().ok()?.into_owned())
 }
 
 fn is_signed(key: &Secret, signed: &str, signature: &[u8]) -> bool {

@@ -38,10 +38,10 @@ pub fn request_id(ids: &[String]) -> String {
         hash.update(id.as_bytes());
         hash.update(b"\n");
     }
-    let hash = hash.finish();
+    let digest = hash.finish();
     format!(
         "batch_{}",
-        URL_SAFE_NO_PAD.encode(&hash.as_ref()[..BATCH_ID_BYTES])
+        URL_SAFE_NO_PAD.encode(&digest.as_ref()[..BATCH_ID_BYTES])
     )
 }
 
@@ -86,7 +86,7 @@ pub fn verify<'a>(
     if sent.abs_diff(seconds(now)) > TOLERANCE.as_secs() {
         return Err(NotSigned::Stale);
     }
-    let signatures = signatures.split(' ').filter_map(|each| {
+    let mut tags = signatures.split(' ').filter_map(|each| {
         let tag = each.strip_prefix(VERSION)?.strip_prefix(',')?;
         STANDARD.decode(tag).ok()
     });
@@ -95,9 +95,10 @@ pub fn verify<'a>(
         let verified = |secret| hmac::verify(&key(secret), &text, &tag).is_ok();
         secrets.iter().any(verified)
     };
-    match signatures.into_iter().any(fits) {
-        true => Ok(()),
-        false => Err(NotSigned::Mismatch),
+    if tags.any(fits) {
+        Ok(())
+    } else {
+        Err(NotSigned::Mismatch)
     }
 }
 

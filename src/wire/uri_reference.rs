@@ -30,9 +30,10 @@ pub(super) fn problem(text: &str) -> Option<String> {
 }
 
 fn is_allowed(c: char) -> bool {
-    match c.is_ascii() {
-        true => c.is_ascii_alphanumeric() || OTHERS.contains(c),
-        false => !c.is_control() && !c.is_whitespace(),
+    if c.is_ascii() {
+        c.is_ascii_alphanumeric() || OTHERS.contains(c)
+    } else {
+        !c.is_control() && !c.is_whitespace()
     }
 }
 

@@ -57,8 +57,9 @@ pub fn messages(format: u32, payload: &Bytes) -> Result<Vec<Message>, DecodeErro
         };
         messages.push(Message::sent(message)?);
     }
-    match messages.is_empty() {
-        true => Err(unexpected("messages in a batch", "none")),
-        false => Ok(messages),
+    if messages.is_empty() {
+        Err(unexpected("messages in a batch", "none"))
+    } else {
+        Ok(messages)
     }
 }

@@ -52,9 +52,10 @@ impl PutToken {
         // Python's client calls every token a JWT.
         let is_signature = kind.ends_with(":sastoken") || token.starts_with(SCHEME);
         Ok(Self {
-            kind: match is_signature {
-                true => TokenKind::SharedAccessSignature,
-                false => TokenKind::Other(kind.to_owned()),
+            kind: if is_signature {
+                TokenKind::SharedAccessSignature
+            } else {
+                TokenKind::Other(kind.to_owned())
             },
             audience: audience.to_owned(),
             token: Secret::new(token),

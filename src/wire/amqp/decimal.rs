@@ -1,7 +1,8 @@
 //! Decimals as bytes: numbers of 32, 64 and 128 bits in the binary encoding of IEEE 754.
 //!
-//! Azure's own library writes those of 128 bits in another way: it moves the upper half of the exponent by nine bits and not by
-//! seven. Neither it nor Python's client reads anything else. So both forms are read, and Azure's is written.
+//! Azure's own library encodes numbers of 128 bits differently: it shifts the upper half of the exponent by nine bits
+//! instead of seven. Neither that library nor Python's client reads anything else. So both forms are read, and Azure's
+//! is written.
 
 use std::cmp::Ordering;
 
@@ -99,7 +100,8 @@ pub(super) fn is_written(bytes: &[u8]) -> bool {
     written.is_some_and(|written| *written == *bytes)
 }
 
-/// Returns the bytes of a decimal, rounded to as many digits as there is room for; `None` for a number that is too large.
+/// Returns the bytes of a decimal, rounded to as many digits as there is room for; `None` for a number that is too
+/// large.
 pub(super) fn write_rounded(decimal: DecimalNumber) -> Option<Bytes> {
     let mut places = (0..=AZURE_SCALE_MAX).rev();
     write(decimal).or_else(|| places.find_map(|places| write(rounded(decimal, places))))
@@ -124,7 +126,8 @@ fn rounded(decimal: DecimalNumber, places: i32) -> DecimalNumber {
     DecimalNumber::new(kept + step, -places)
 }
 
-/// Returns the bytes of a decimal in Azure's form, which all clients read; `None` for a number that does not fit into that.
+/// Returns the bytes of a decimal in Azure's form, which all clients read; `None` for a number that does not fit into
+/// that form.
 pub(super) fn write(decimal: DecimalNumber) -> Option<Bytes> {
     let is_zero = decimal.coefficient() == 0;
     let decimal = if decimal.exponent() < -AZURE_SCALE_MAX || is_zero && decimal.exponent() > 0 {

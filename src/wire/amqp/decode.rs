@@ -12,18 +12,20 @@ use crate::wire::amqp::descriptor::number;
 use crate::wire::amqp::encode::element_type;
 use crate::wire::amqp::value::{Array, ElementType, Map, Value};
 
-/// How deep values may be nested: as deep as the clients for .NET and Python read them, and shallow enough for any stack.
+/// The number of levels to which values may be nested: as many as the clients for .NET and Python read, and few enough
+/// for any stack.
 const DEPTH_MAX: usize = 64;
 
 /// How many values a list, map or array of a message may have: Python's client reads none with more.
 const COMPOUND_VALUES_MAX: usize = 65_536;
 
-/// How many values one decoding of a message may make: a request to settle or to schedule 4,500 messages, which is the
-/// largest, stays below. A byte can stand for a value that takes forty in memory. And since the elements of an array may
-/// take no bytes at all, there are never more values than bytes.
+/// The number of values that the decoding of one message may make. The largest request, which settles or schedules
+/// 4,500 messages, stays below. A byte can stand for a value that takes forty in memory. And since the elements of an
+/// array may take no bytes at all, there are never more values than bytes.
 const VALUES_MAX: usize = 32_768;
 
-/// How many values a frame may have beside its message. Anybody can send frames, and real ones have less than a hundred.
+/// The number of values that a frame may have beside its message. Anybody can send frames, and real ones have less than
+/// a hundred.
 const FRAME_VALUES_MAX: usize = 4_096;
 
 /// Why bytes are no value.
@@ -78,8 +80,8 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// Returns the condition that tells a sender whether it is of any use to try again: it never is, and clients know that
-    /// of these conditions.
+    /// Returns the condition that tells a sender whether trying again can help. It never can, and clients know that of
+    /// these conditions.
     pub fn condition(&self) -> &'static str {
         match self {
             Self::Truncated
@@ -287,9 +289,10 @@ impl Decoder {
     fn leave(&mut self, inside: &Self) -> Result<(), DecodeError> {
         self.values_left = inside.values_left;
         self.has_other_forms |= inside.has_other_forms;
-        match inside.is_empty() {
-            true => Ok(()),
-            false => Err(DecodeError::WrongSize),
+        if inside.is_empty() {
+            Ok(())
+        } else {
+            Err(DecodeError::WrongSize)
         }
     }
 
@@ -335,8 +338,8 @@ impl Decoder {
         })
     }
 
-    /// Steps over a value and checks all that is inside, without keeping any of it: how deep and how long it is, and whether its
-    /// texts are UTF-8. Returns whether all is in the form that [`Value::canonical`] makes.
+    /// Skips a value and checks everything inside without keeping any of it: its depth, its length, and whether its
+    /// texts are UTF-8. Returns whether all of it is in the form that [`Value::canonical`] makes.
     pub(super) fn check(&mut self) -> Result<bool, DecodeError> {
         self.has_other_forms = false;
         self.check_nested(0)?;
@@ -390,9 +393,9 @@ impl Decoder {
         self.leave(&inside)
     }
 
-    /// Checks the content of a map. Python's client reads none with a key that is a list, a map or described, Go's none with one that
-    /// is a binary, and JavaScript's none with one that it sets its own objects by. Python's sends its keys as binaries if they are
-    /// bytes: those become texts.
+    /// Checks the content of a map. Python's client cannot read keys that are lists, maps or described, Go's cannot
+    /// read keys that are binaries, and JavaScript's cannot read keys that have a meaning for its own objects. Python's
+    /// client sends keys that are bytes as binaries: those become texts.
     fn check_pairs(&mut self, count: usize, depth: usize) -> Result<(), DecodeError> {
         if !count.is_multiple_of(2) {
             return Err(DecodeError::OddMap);
@@ -530,8 +533,8 @@ fn begins_with_proto(bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns whether all clients read arrays of values with the constructor `code`. Go's reads none whose elements have no bytes, or
-/// others inside, nor decimals.
+/// Reports whether all clients read arrays of values with the constructor `code`. Go's client reads no arrays of
+/// elements that have no bytes or contain other values, and none of decimals.
 fn is_element_of_all(code: u8) -> bool {
     !is_compound(code) && code >> 4 != 0x4 && !matches!(code, 0x73 | 0x74 | 0x84 | 0x94)
 }

@@ -16,8 +16,10 @@ impl Fields {
             let (field, kind) = ("the content", "a list");
             return Err(DecodeError::WrongKind { of, field, kind });
         };
-        let values = values.into_iter();
-        Ok(Self { of, values })
+        Ok(Self {
+            of,
+            values: values.into_iter(),
+        })
     }
 
     /// The next field, `None` for null.

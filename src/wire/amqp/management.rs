@@ -89,8 +89,8 @@ pub struct NamedSession {
 }
 
 impl Operation {
-    /// Says whether it waits for the end of the transaction that it is made in. What changes nothing, or only prolongs, is
-    /// done at once.
+    /// Reports whether the operation waits for the end of the transaction in which it was requested. All other
+    /// operations are done at once.
     pub fn takes_part(&self) -> bool {
         match self {
             Self::Settle { .. }
@@ -354,8 +354,8 @@ impl Reply {
     fn content(&self) -> (u16, Map) {
         let entry = |name: &str, value| vec![(Value::from(name), value)];
         let moments = |moments: &[Timestamp]| {
-            let moments = moments.iter().map(|at| Value::Timestamp(at.as_ms()));
-            Value::array(ElementType::TIMESTAMP, moments.collect())
+            let values = moments.iter().map(|at| Value::Timestamp(at.as_ms()));
+            Value::array(ElementType::TIMESTAMP, values.collect())
         };
         let found = |any: bool| if any { 200 } else { 204 };
         let message = |message: &Bytes| (Value::from("message"), Value::Binary(message.clone()));
@@ -379,9 +379,9 @@ impl Reply {
                 (found(*messages > 0), entry("message-count", count.into()))
             }
             Self::Scheduled(numbers) => {
-                let numbers = numbers.iter().map(|number| Value::Long(*number));
-                let numbers = Value::array(ElementType::LONG, numbers.collect());
-                (200, entry("sequence-numbers", numbers))
+                let values = numbers.iter().map(|number| Value::Long(*number));
+                let list = Value::array(ElementType::LONG, values.collect());
+                (200, entry("sequence-numbers", list))
             }
             Self::SessionRenewed(end) => (200, entry("expiration", Value::Timestamp(end.as_ms()))),
             Self::SessionState(state) => (200, entry("session-state", state.clone().into())),
@@ -389,9 +389,10 @@ impl Reply {
                 let has_sessions = !names.is_empty();
                 let names: Vec<_> = names.iter().map(|name| name.as_str().into()).collect();
                 // azure-servicebus for Python cannot read an array of nothing.
-                let list = match names.is_empty() {
-                    true => Value::List(names),
-                    false => Value::array(ElementType::STRING, names),
+                let list = if names.is_empty() {
+                    Value::List(names)
+                } else {
+                    Value::array(ElementType::STRING, names)
                 };
                 let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
                 let body = vec![("skip".into(), skip.into()), ("sessions-ids".into(), list)];

@@ -166,7 +166,8 @@ impl Message {
         Self { body, ..self }.with_sent_head()
     }
 
-    /// The message with all that stands around its body in the form in which all clients can read it; rejects what they cannot.
+    /// Returns the message with everything around its body in the form that all clients can read. Rejects what they
+    /// cannot read.
     pub fn with_sent_head(self) -> Result<Self, DecodeError> {
         self.header()?;
         let message = Self {
@@ -225,7 +226,8 @@ impl Message {
             let section = rest.raw()?;
             let code = Decoder::new(section.clone()).descriptor()?;
             let to = from + section.len();
-            // In any order: Python's client writes the delivery annotations last, JavaScript's the footer before the body.
+            // In any order: Python's client writes the delivery annotations last, JavaScript's the footer before the
+            // body.
             let place = match code {
                 HEADER => &mut message.header,
                 DELIVERY_ANNOTATIONS => &mut message.delivery_annotations,
@@ -337,11 +339,11 @@ impl Message {
     /// Returns a message with the same body and `parts` around it.
     pub fn with_parts(&self, parts: &Parts) -> Self {
         let annotations = Value::Map(parts.annotations.clone());
-        let own = parts.application_properties.iter();
-        let own = own.filter_map(|(key, value)| {
+        let readable = |(key, value): &(Value, Value)| {
             let name = key.as_text().unwrap_or_default();
             Some((key.clone(), sent::under_name(name, value.clone())?))
-        });
+        };
+        let own = parts.application_properties.iter().filter_map(readable);
         let own = Value::Map(own.collect());
         Self {
             header: section(HEADER, parts.header.to_value()),
@@ -443,18 +445,17 @@ impl Message {
         match (parts, values.as_slice()) {
             (Some(parts), _) => parts.concat(),
             (None, [value]) => value.plain().into_bytes(),
-            (None, values) => {
-                let values = values.iter().map(serde_json::Value::from);
-                values
-                    .collect::<serde_json::Value>()
-                    .to_string()
-                    .into_bytes()
-            }
+            (None, values) => values
+                .iter()
+                .map(serde_json::Value::from)
+                .collect::<serde_json::Value>()
+                .to_string()
+                .into_bytes(),
         }
     }
 
-    /// The message with a text as its body: a string if that is what it was, or else bytes. The footer may vouch for the old
-    /// body, and goes.
+    /// Returns the message with a text as its body: a string if the body was one, or else bytes. The footer is removed,
+    /// since it may vouch for the old body.
     pub fn with_text(&self, text: &str) -> Self {
         let body = match self.body_value() {
             Ok(Some(Value::String(_))) => section(VALUE, Value::String(text.into())),

@@ -442,9 +442,10 @@ impl FromValue for Role {
     const KIND: &'static str = "true for a receiver or false for a sender";
 
     fn from_value(value: Value) -> Option<Self> {
-        Some(match bool::from_value(value)? {
-            true => Self::Receiver,
-            false => Self::Sender,
+        Some(if bool::from_value(value)? {
+            Self::Receiver
+        } else {
+            Self::Sender
         })
     }
 }

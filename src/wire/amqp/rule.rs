@@ -53,8 +53,8 @@ fn filter(description: &Map) -> Result<RuleFilter, AmqpError> {
         (None, None) => Ok(RuleFilter::All),
         (None, Some(given)) => correlation_filter(&given).map(RuleFilter::Correlation),
         (Some(sql), None) => {
-            let text = expression(&sql)?;
-            let text = text.ok_or_else(|| bad("the sql-filter needs an expression"))?;
+            let text =
+                expression(&sql)?.ok_or_else(|| bad("the sql-filter needs an expression"))?;
             let filter = SqlFilter::parse(&text, Parameters::new());
             filter
                 .map(RuleFilter::Sql)
@@ -71,9 +71,10 @@ fn correlation_filter(given: &Map) -> Result<CorrelationFilter, AmqpError> {
     }
     let properties: Option<Map> = optional(given, "properties")?;
     let mut user = BTreeMap::new();
-    for (name, value) in properties.iter().flatten() {
-        let name = name.as_text();
-        let name = name.ok_or_else(|| bad("the names of properties must be texts"))?;
+    for (key, value) in properties.iter().flatten() {
+        let name = key
+            .as_text()
+            .ok_or_else(|| bad("the names of properties must be texts"))?;
         let value = RuleValue::new(PropertyValue::from(value))
             .map_err(|error| bad(format!("the value of the property {name:?}: {error}")))?;
         if user.insert(name.to_owned(), value).is_some() {
@@ -81,9 +82,10 @@ fn correlation_filter(given: &Map) -> Result<CorrelationFilter, AmqpError> {
         }
     }
     filter.user = user.into_iter().collect();
-    match filter.is_empty() {
-        true => Err(bad("the correlation-filter compares nothing")),
-        false => Ok(filter),
+    if filter.is_empty() {
+        Err(bad("the correlation-filter compares nothing"))
+    } else {
+        Ok(filter)
     }
 }
 
@@ -147,9 +149,11 @@ fn described_correlation(filter: &CorrelationFilter) -> Value {
         .map(|(_, property)| text(*property))
         .collect();
     if !filter.user.is_empty() {
-        let user = filter.user.iter();
-        let user = user.map(|(name, value)| (name.as_str().into(), value.as_value().into()));
-        fields.push(Value::Map(user.collect()));
+        let pairs = filter
+            .user
+            .iter()
+            .map(|(name, value)| (name.as_str().into(), value.as_value().into()));
+        fields.push(Value::Map(pairs.collect()));
     }
     Value::composite(CORRELATION_FILTER, fields)
 }

@@ -18,7 +18,8 @@ use crate::wire::amqp::value::{Map, Value, get};
 /// Characters of a property's name that an error repeats.
 const NAME_SHOWN_MAX: usize = 80;
 
-/// Properties of the application that Go's and Java's clients read as texts. A value of another type ends the program in Go.
+/// The properties of the application that Go's and Java's clients read as texts. A value of another type ends the
+/// program in Go.
 const TEXTS: [&str; 2] = ["DeadLetterReason", "DeadLetterErrorDescription"];
 
 /// Properties that Python's client reads as texts in ASCII: it cannot settle a message whose are none.
@@ -59,18 +60,18 @@ impl FieldKind {
         }
     }
 
-    /// Returns the value in the type that it has to be of; `None` for what has no such value. Clients mix up texts and
-    /// symbols, and the widths of numbers. Python's client keeps texts as bytes, and writes them as binaries when it sends on a
-    /// message that it has received.
+    /// Returns the value in the type that the field requires; `None` for a value that cannot have that type. Clients
+    /// mix up texts and symbols, and the widths of numbers. Python's client keeps texts as bytes, and writes them as
+    /// binaries when it passes on a message that it has received.
     fn take(self, value: Value) -> Option<Value> {
         let whole = value.as_integer();
         let value = match (self, value) {
             (Self::Id { .. } | Self::Text { .. } | Self::Symbol, Value::Binary(bytes)) => {
                 let is_id = matches!(self, Self::Id { .. });
-                let text = std::str::from_utf8(&bytes).ok();
-                let text = text.filter(|text| !is_id || is_readable(text));
-                let text = text.map(Value::from);
-                text.unwrap_or(Value::Binary(bytes))
+                let text = std::str::from_utf8(&bytes)
+                    .ok()
+                    .filter(|text| !is_id || is_readable(text));
+                text.map(Value::from).unwrap_or(Value::Binary(bytes))
             }
             (_, value) => value,
         };
@@ -165,9 +166,10 @@ pub(super) fn properties(given: Bytes) -> Result<Bytes, DecodeError> {
         is_same &= std::mem::discriminant(&value) == is;
         taken.push(value);
     }
-    Ok(match is_same {
-        true => given,
-        false => section(PROPERTIES, Value::List(taken)),
+    Ok(if is_same {
+        given
+    } else {
+        section(PROPERTIES, Value::List(taken))
     })
 }
 
@@ -185,9 +187,10 @@ fn taken_as(
     let max = kind.max();
     let text = value.as_text().unwrap_or_default();
     // Most have fewer bytes than there may be characters.
-    match text.len() > max && text.chars().count() > max {
-        true => Err(DecodeError::TooLong { of, field, max }),
-        false => Ok(value),
+    if text.len() > max && text.chars().count() > max {
+        Err(DecodeError::TooLong { of, field, max })
+    } else {
+        Ok(value)
     }
 }
 
@@ -235,9 +238,10 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
         taken.push(scheduled);
         is_same = false;
     }
-    Ok(match is_same {
-        true => given,
-        false => section(code, Value::Map(taken)),
+    Ok(if is_same {
+        given
+    } else {
+        section(code, Value::Map(taken))
     })
 }
 
@@ -288,9 +292,10 @@ pub(super) fn application_properties(given: Bytes) -> Result<Bytes, DecodeError>
         taken.push((Value::String(name), value));
     }
     check_unique(&taken)?;
-    Ok(match is_same {
-        true => given,
-        false => section(APPLICATION_PROPERTIES, Value::Map(taken)),
+    Ok(if is_same {
+        given
+    } else {
+        section(APPLICATION_PROPERTIES, Value::Map(taken))
     })
 }
 
@@ -303,13 +308,14 @@ pub(super) fn property(name: &str, value: Value) -> Result<Option<Value>, Decode
     if name == PROTO {
         return Err(wrong_property(name, "has a name of JavaScript's own"));
     }
-    let value = value.canonical();
-    let value = value.map_err(|problem| wrong_property(name, problem))?;
-    Ok(under_name(name, value))
+    let canonical = value
+        .canonical()
+        .map_err(|problem| wrong_property(name, problem))?;
+    Ok(under_name(name, canonical))
 }
 
-/// Returns a property of the application as clients read one of this name: some are texts, whatever else they were, and are left out if
-/// they are null.
+/// Returns a property of the application as clients read one of this name: some must be texts, into which other values
+/// are turned, and these are left out if they are null.
 pub(super) fn under_name(name: &str, value: Value) -> Option<Value> {
     let is_ascii = ASCII_TEXTS.contains(&name);
     if !is_ascii && !TEXTS.contains(&name) {
@@ -320,9 +326,10 @@ pub(super) fn under_name(name: &str, value: Value) -> Option<Value> {
     }
     let text = value.plain();
     let ascii = |each: char| if each.is_ascii() { each } else { '?' };
-    Some(Value::String(match is_ascii && !text.is_ascii() {
-        true => text.chars().map(ascii).collect(),
-        false => text,
+    Some(Value::String(if is_ascii && !text.is_ascii() {
+        text.chars().map(ascii).collect()
+    } else {
+        text
     }))
 }
 
@@ -409,8 +416,10 @@ pub(super) fn body(given: Bytes) -> Result<Bytes, DecodeError> {
 
 /// Returns the first value of these bytes as all clients read it.
 fn canonical(bytes: Bytes) -> Result<Bytes, DecodeError> {
-    let value = Decoder::new(bytes).value()?.canonical();
-    let value = value.map_err(DecodeError::WrongBody)?;
+    let value = Decoder::new(bytes)
+        .value()?
+        .canonical()
+        .map_err(DecodeError::WrongBody)?;
     Ok(value.to_bytes().into())
 }
 

@@ -71,9 +71,10 @@ impl Source {
         let is_described = matches!(get(&self.filter, SESSION_FILTER), Some(Value::Described(_)));
         let mut filter = self.filter.clone();
         filter.retain(|(key, _)| key.as_text() != Some(SESSION_FILTER));
-        let value = match is_described {
-            true => Value::described(SESSION_FILTER_CODE, session.into()),
-            false => session.into(),
+        let value = if is_described {
+            Value::described(SESSION_FILTER_CODE, session.into())
+        } else {
+            session.into()
         };
         filter.push((Value::symbol(SESSION_FILTER), value));
         Self {
@@ -118,8 +119,8 @@ impl FromValue for Source {
     }
 }
 
-/// Returns an outcome without what it says about single messages, so that a link keeps little of it; `None` for what is the
-/// state of a single delivery and no outcome (AMQP 1.0, 3.4).
+/// Returns an outcome without what it says about single messages, so that a link keeps little of it; `None` for a state
+/// of a single delivery that is not an outcome (AMQP 1.0, 3.4).
 fn bare(state: DeliveryState) -> Option<DeliveryState> {
     Some(match state {
         DeliveryState::Rejected(_) => DeliveryState::Rejected(None),
@@ -171,11 +172,10 @@ fn session_filter(filter: &Map) -> Map {
     if session.as_text().is_none() && *session != Value::Null {
         return Map::new();
     }
-    let session = session.clone();
     let value = if is_described {
-        Value::described(SESSION_FILTER_CODE, session)
+        Value::described(SESSION_FILTER_CODE, session.clone())
     } else {
-        session
+        session.clone()
     };
     vec![(Value::symbol(SESSION_FILTER), value)]
 }

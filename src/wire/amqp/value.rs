@@ -47,8 +47,8 @@ pub enum Value {
 /// Keys and values in their order.
 pub type Map = Vec<(Value, Value)>;
 
-/// Values of one type. What describes them stands once, as it does in the bytes: a descriptor for each of the values would
-/// let a few bytes stand for any number of them.
+/// An array: values of one type. Their descriptors are kept once, as in the encoding: with a descriptor for each of the
+/// values, a few bytes could stand for any number of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     /// The outermost one first.
@@ -57,8 +57,7 @@ pub struct Array {
     pub values: Vec<Value>,
 }
 
-/// The type of the values of an array, which it has even if there are none: .NET's client wants to know of what there is
-/// nothing.
+/// The type of the values of an array, which even an empty array has: .NET's client wants to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementType(pub(super) u8);
 
@@ -99,8 +98,8 @@ impl Value {
         }))
     }
 
-    /// Returns the value, with all that is inside, in the form that all of Azure's clients read. Says what is wrong with one
-    /// that some of them read in no form.
+    /// Returns the value, with everything inside, in the form that all of Azure's clients read. The error says what is
+    /// wrong with a value that some of them read in no form.
     pub fn canonical(self) -> Result<Self, &'static str> {
         Ok(match self {
             Self::Char(point) => {
@@ -248,8 +247,8 @@ impl Value {
 const DESCRIPTOR_OF_AMQP_MAX: u64 = 255;
 
 impl Array {
-    /// Returns the array, or a list of its values where some client cannot read it: Python's loses its place behind an empty array,
-    /// .NET's knows no array of nulls, and Go's has arrays of a few simple types.
+    /// Returns the array, or a list of its values where some client cannot read it: Python's client loses its place
+    /// behind an empty array, .NET's knows no array of nulls, and Go's knows arrays of only a few simple types.
     fn canonical(self) -> Result<Value, &'static str> {
         if self.descriptors.len() > 1 {
             return Err("has an array with several descriptors");
@@ -283,8 +282,9 @@ fn all_canonical(values: impl IntoIterator<Item = Value>) -> Result<Vec<Value>, 
     values.into_iter().map(Value::canonical).collect()
 }
 
-/// Returns a described value if all clients read it: Go's takes those with a small number for parts of the protocol, Java's needs a
-/// descriptor, Python's looks it up in a dictionary, and all of them make values of their own of Azure's types.
+/// Returns a described value if all clients read it: Go's client takes those with a small number for parts of the
+/// protocol, Java's needs a descriptor, Python's looks it up in a dictionary, and all of them turn Azure's types into
+/// values of their own.
 fn canonical_described((descriptor, value): (Value, Value)) -> Result<Value, &'static str> {
     let is_good = match descriptor.as_integer() {
         Some(_) => matches!(descriptor, Value::Ulong(number) if number > DESCRIPTOR_OF_AMQP_MAX),
@@ -351,9 +351,9 @@ impl From<&Value> for Json {
 
 /// Returns the value under `key`, which is a string or a symbol in the map.
 pub fn get<'a>(map: &'a Map, key: &str) -> Option<&'a Value> {
-    let mut found = map.iter();
-    let found = found.find(|(each, _)| each.as_text() == Some(key));
-    found.map(|(_, value)| value)
+    map.iter()
+        .find(|(each, _)| each.as_text() == Some(key))
+        .map(|(_, value)| value)
 }
 
 /// Types that a value can be read as. A null is handled before.

@@ -76,8 +76,8 @@ pub fn parse_access_rule(
     body: &Value,
     replaced: Option<&AccessRule>,
 ) -> Result<AccessRuleDefinition, InvalidResource> {
-    let replaced = replaced.map(AccessRuleDefinition::from);
-    document::put(body, replaced.as_ref(), &Context::NONE).map(|read| read.document)
+    let former = replaced.map(AccessRuleDefinition::from);
+    document::put(body, former.as_ref(), &Context::NONE).map(|read| read.document)
 }
 
 /// The answer that shows an access rule.

@@ -1,4 +1,4 @@
-//! AnswerScope that show what was written: no property that nobody set, and texts as they were.
+//! Answers that show what was written: no property that nobody set, and texts as they were.
 //!
 //! A definition keeps the document of its author beside what was read of it. Where both mean the same, the answer has
 //! the author's text; where the definition has changed since, as by a pause, it has what holds now. A property that the
@@ -43,9 +43,10 @@ pub(super) fn without_secrets(read: Value, shown: &Value, schema: &Value) -> Opt
         (Value::Object(read), Value::Object(shown)) => {
             let own = read.into_iter().filter_map(|(name, value)| {
                 let property = property_of(schema, shown, &name).unwrap_or(&Value::Null);
-                let value = match is_inert(property) {
-                    true => value,
-                    false => without_secrets(value, shown.get(&name)?, property)?,
+                let value = if is_inert(property) {
+                    value
+                } else {
+                    without_secrets(value, shown.get(&name)?, property)?
                 };
                 Some((name, value))
             });
@@ -107,9 +108,10 @@ fn merged_members(
             return Some((name, value));
         };
         let written = own.get(&name).unwrap_or(&Value::Null);
-        let which = match property["x-answered"] == true {
-            true => AnswerScope::All,
-            false => which,
+        let which = if property["x-answered"] == true {
+            AnswerScope::All
+        } else {
+            which
         };
         let value = answer(value, written, property, which);
         // An object that may be left out is read as an empty one.

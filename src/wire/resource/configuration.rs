@@ -90,10 +90,11 @@ pub fn address(target: &Target) -> Option<Vec<String>> {
     let fitting = PATHS.iter().filter(|(kind, _)| *kind == target.kind);
     let (path, names) = fitting.into_iter().find_map(|(kind, path)| {
         let count = path.matches(NAME).count();
-        let mut names: Vec<&str> = match is_of_service_bus(*kind) {
+        let mut names: Vec<&str> = if is_of_service_bus(*kind) {
             // The first one may have slashes in it.
-            true => target.name.rsplitn(count, '/').collect(),
-            false => target.name.rsplit('/').collect(),
+            target.name.rsplitn(count, '/').collect()
+        } else {
+            target.name.rsplit('/').collect()
         };
         names.reverse();
         (names.len() == count).then_some((path, names))
@@ -243,16 +244,13 @@ impl Definition {
     }
 
     pub fn subscription(definition: &SubscriptionDefinition, in_namespace: bool) -> Self {
-        let (mut it, place) = match in_namespace {
-            false => {
-                let document = Envelope::<Properties>::from(definition);
-                (Self::of(&document), "/properties/destination/properties")
-            }
-            true => {
-                let document = Envelope::<NamespaceProperties>::from(definition);
-                let place = "/properties/deliveryConfiguration/push/destination/properties";
-                (Self::of(&document), place)
-            }
+        let (mut it, place) = if in_namespace {
+            let document = Envelope::<NamespaceProperties>::from(definition);
+            let place = "/properties/deliveryConfiguration/push/destination/properties";
+            (Self::of(&document), place)
+        } else {
+            let document = Envelope::<Properties>::from(definition);
+            (Self::of(&document), "/properties/destination/properties")
         };
         // When a receiver was gone is nobody's decision.
         if let Some(Value::Object(properties)) = it.whole.get_mut("properties") {

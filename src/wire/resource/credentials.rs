@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::mirror::documents;
@@ -183,8 +183,9 @@ struct Fingerprinted {
 
 mod fingerprinted {
     use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::*;
+    use super::{Fingerprinted, SigningSecret};
 
     pub(super) fn serialize<S: Serializer>(
         secret: &SigningSecret,
@@ -208,7 +209,11 @@ mod fingerprinted {
 
 /// Nothing at all where a webhook needs no TLS of its own.
 mod tls {
-    use super::*;
+    use std::sync::Arc;
+
+    use serde::{Deserializer, Serializer};
+
+    use super::{TlsDocument, TlsMaterial};
 
     pub(super) fn serialize<S: Serializer>(
         tls: &Option<Arc<TlsMaterial>>,

@@ -1,11 +1,11 @@
 //! The `deadLetterDestination` of an event subscription (rule 3.3, A).
 //!
 //! Its `storage` is an extension that says where the container is, in the place of the resource id and
-//! the identity that Azure has for it. AnswerScope never show a secret. A change that leaves one out keeps
+//! the identity that Azure has for it. Answers never show a secret. A change that leaves one out keeps
 //! it, as long as the account and its endpoint stay the same.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::mirror::documents;
@@ -138,7 +138,9 @@ struct EitherSecret {
 
 /// Left out, and where it is `null` as clients of Azure send it, the built-in queue keeps dead letters (rule A).
 pub(super) mod or_built_in_queue {
-    use super::*;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{DeadLetterDestination, DeadLetterDocument, built_in_queue};
 
     pub(in crate::wire::resource) fn serialize<S: Serializer>(
         dead_letter: &DeadLetterDestination,

@@ -106,7 +106,7 @@ pub const INVALID_URL: &str =
 const NO_ENTRA: &str = "tokens of Microsoft Entra are not supported here; leave it out, and send a \
                         secret in a header of deliveryAttributeMappings instead";
 
-/// The properties that a webhook has in requests or answers, but not in the store.
+/// Further properties of a webhook in requests or answers.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 #[expect(dead_code, reason = "for the schema alone")]
@@ -161,9 +161,9 @@ struct ReceiverLimitsDocument {
 
 /// A duration in seconds that may be left out.
 mod whole_seconds {
-    use serde::{Deserializer, Serializer};
+    use std::time::Duration;
 
-    use super::*;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(super) fn serialize<S: Serializer>(
         duration: &Option<Duration>,
@@ -233,9 +233,10 @@ pub(super) fn show_batch(destination: &Destination, shown: &mut Value) {
     };
     let properties = &mut shown["properties"];
     properties["maxEventsPerBatch"] = json!(batch.events_max());
-    properties["preferredBatchSizeInKilobytes"] = match batch.is_on() {
-        true => json!(batch.bytes_preferred() / 1_024),
-        false => json!(batch.preferred_kilobytes.unwrap_or(KILOBYTES_DEFAULT)),
+    properties["preferredBatchSizeInKilobytes"] = if batch.is_on() {
+        json!(batch.bytes_preferred() / 1_024)
+    } else {
+        json!(batch.preferred_kilobytes.unwrap_or(KILOBYTES_DEFAULT))
     };
 }
 
@@ -308,8 +309,10 @@ pub(super) fn judge_header(it: &mut Judged<'_>) {
     if it.text("type") != Some("Static") {
         return;
     }
-    let known = it.before.map(|before| &before["properties"]);
-    let known = known.filter(|known| known["isSecret"] == true);
+    let known = it
+        .before
+        .map(|before| &before["properties"])
+        .filter(|known| known["isSecret"] == true);
     let Some(Value::Object(properties)) = it.object.get_mut("properties") else {
         return;
     };

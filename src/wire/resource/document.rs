@@ -67,10 +67,10 @@ pub(super) fn put<D>(
 where
     D: Serialize + DeserializeOwned + JsonSchema + 'static,
 {
-    let replaced = replaced.map(written);
+    let former = replaced.map(written);
     authored(
         body,
-        replaced.as_ref().map_or(Before::Nothing, Before::Replaced),
+        former.as_ref().map_or(Before::Nothing, Before::Replaced),
         context,
     )
 }
@@ -100,8 +100,8 @@ fn authored<D>(
 where
     D: Serialize + DeserializeOwned + JsonSchema + 'static,
 {
-    let read = reader::read::<D>(body, before, context);
-    let read = read.map_err(|faults| InvalidResource { faults })?;
+    let read =
+        reader::read::<D>(body, before, context).map_err(|faults| InvalidResource { faults })?;
     let document: D = typed(read.clone())?;
     let own = as_written::without_secrets(read, &json!(document), reader::schema_of::<D>());
     Ok(Authored {

@@ -114,8 +114,8 @@ fn add(schema: &mut Schema, added: Map<String, Value>) {
 }
 
 fn properties_of<T: JsonSchema>() -> Map<String, Value> {
-    let settings = SchemaSettings::draft2020_12();
-    let settings = settings.with(|settings| settings.inline_subschemas = true);
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = T::json_schema(&mut settings.into_generator()).to_value();
     match schema["properties"].take() {
         Value::Object(properties) => properties,
@@ -127,9 +127,9 @@ fn properties_of<T: JsonSchema>() -> Map<String, Value> {
 
 /// Properties without effect, as the model keeps them: JSON text by their names.
 pub(super) fn to_inert(properties: &impl Serialize) -> BTreeMap<String, String> {
-    let properties = json!(properties);
-    let properties = properties.as_object().into_iter().flatten();
-    properties
+    let document = json!(properties);
+    let members = document.as_object().into_iter().flatten();
+    members
         .map(|(name, value)| (name.clone(), value.to_string()))
         .collect()
 }

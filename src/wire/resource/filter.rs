@@ -3,7 +3,7 @@
 //! A name that means nothing is rejected: a misspelt condition must not let every event through.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Number, Value, json};
 
 use super::InvalidResource;
@@ -127,8 +127,10 @@ struct Values {
 
 mod operand {
     use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::{Value, json};
 
-    use super::*;
+    use super::{Operand, Takes, Text, Values, number, read_operand};
 
     pub(super) fn serialize<S: Serializer>(
         operand: &Operand,
@@ -218,12 +220,11 @@ fn several<T>(
     match (value, values) {
         (Some(_), Some(_)) => wrong("values", "give either `value` or `values`"),
         (Some(value), None) => Ok(vec![read(value, "value")?]),
-        (None, Some(Value::Array(values))) if !values.is_empty() => {
-            let values = values.iter().enumerate();
-            values
-                .map(|(at, value)| read(value, &format!("values[{at}]")))
-                .collect()
-        }
+        (None, Some(Value::Array(values))) if !values.is_empty() => values
+            .iter()
+            .enumerate()
+            .map(|(at, value)| read(value, &format!("values[{at}]")))
+            .collect(),
         (None, _) => wrong("values", "it must be a list with at least one value"),
     }
 }
@@ -255,8 +256,10 @@ fn read_flag(value: &Value, place: &str) -> Result<bool, Wrong> {
 
 /// Numbers are what the JSON reader makes of them: integers of 64 bits exactly, others as doubles.
 fn read_number(value: &Value, place: &str) -> Result<Decimal, Wrong> {
-    let number = value.as_number().map(Number::to_string);
-    let number = number.and_then(|number| Decimal::parse(&number));
+    let number = value
+        .as_number()
+        .map(Number::to_string)
+        .and_then(|text| Decimal::parse(&text));
     number.map_or_else(|| unexpected(place, "a number", value), Ok)
 }
 
@@ -266,12 +269,13 @@ fn read_range(value: &Value, place: &str) -> Result<(Decimal, Decimal), Wrong> {
     };
     let low = read_number(low, &format!("{place}[0]"))?;
     let high = read_number(high, &format!("{place}[1]"))?;
-    match low > high {
-        true => wrong(
+    if low > high {
+        wrong(
             place,
             format!("the lower end {low} is above the upper end {high}"),
-        ),
-        false => Ok((low, high)),
+        )
+    } else {
+        Ok((low, high))
     }
 }
 

@@ -22,7 +22,6 @@ use crate::model::queue::ReceiveRules;
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
 use crate::model::topic::DeliverySchema;
-use crate::wire::duration;
 
 /// The objects of which an update replaces single properties: the URL is never shown, so nobody could
 /// send it again.
@@ -192,17 +191,20 @@ fn default_count() -> u32 {
     RetryPolicy::of(DeliveryProfile::Namespace).attempts_max
 }
 
-/// Returns the longest time to live, which means that of the topic's retention, whatever it will be.
+/// Returns the longest time to live, which stands for the topic's retention, whatever that is.
 fn longest() -> Duration {
     NAMESPACE_TIME_TO_LIVE_MAX
 }
 
 /// A duration of ISO 8601; `null` for the longest.
 mod life {
-    use serde::de::Error;
-    use serde::{Deserializer, Serializer};
+    use std::time::Duration;
 
-    use super::*;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::longest;
+    use crate::wire::duration;
 
     pub(super) fn serialize<S: Serializer>(
         time: &Duration,
@@ -236,9 +238,9 @@ struct WithIdentity {
 
 /// The destination of dead letters in an object of its own, which is left out for the built-in queue (rule A).
 mod wrapped {
-    use serde::{Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::*;
+    use super::{DeadLetterDestination, WithIdentity, dead_letter};
 
     pub(super) fn serialize<S: Serializer>(
         dead_letter: &DeadLetterDestination,

@@ -60,9 +60,10 @@ impl From<&NetworkAccess> for Network {
             action: Action::Allow,
         };
         Self {
-            public_network_access: match access.disabled {
-                true => Access::Disabled,
-                false => Access::Enabled,
+            public_network_access: if access.disabled {
+                Access::Disabled
+            } else {
+                Access::Enabled
             },
             inbound_ip_rules: access.allowed.iter().map(rule).collect(),
         }

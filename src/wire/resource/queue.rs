@@ -96,9 +96,9 @@ pub(super) struct InertProperties {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = USER_METADATA_MAX))]
     user_metadata: Option<String>,
-    /// 1,024 to 102,400, or 256. A message, or a batch of them, has up to so many kilobytes, and never more than the setting
-    /// `publish.bytes_max` and 1 MiB allow, whichever is more; 1,024 if it is left out. Where the setting `service_bus.tier` is
-    /// `standard`, it is 256 and cannot be another.
+    /// 1,024 to 102,400, or 256. A message, or a batch of them, has up to so many kilobytes, and never more than the
+    /// setting `publish.bytes_max` and 1 MiB allow, whichever is more; 1,024 if it is left out. Where the setting
+    /// `service_bus.tier` is `standard`, it is 256 and cannot be another.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_message_size_in_kilobytes: Option<u32>,
     /// Kept and shown, without effect.
@@ -107,8 +107,8 @@ pub(super) struct InertProperties {
     /// Kept and shown, without effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     enable_express: Option<bool>,
-    /// Kept and shown. As in Azure, `maxSizeInMegabytes` up to 5,120 is then that of each of 16 partitions, and 16 times
-    /// as much is kept and shown; there is no other effect. It cannot be changed.
+    /// Kept and shown. As in Azure, `maxSizeInMegabytes` up to 5,120 is then that of each of 16 partitions, and 16
+    /// times as much is kept and shown; there is no other effect. It cannot be changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     enable_partitioning: Option<bool>,
     /// Kept and shown, without effect: order is always kept. Of what is partitioned it is `false` if it is left out.
@@ -175,8 +175,8 @@ struct ReceiveRulesDocument {
     /// Messages that expire become dead letters. Otherwise they are dropped.
     #[serde(rename = "deadLetteringOnMessageExpiration", default)]
     keeps_expired: bool,
-    /// Each message has a session id, and is received by who holds that session. Those without one are not accepted by a queue, and become dead
-    /// letters of a subscription. It cannot be changed.
+    /// Each message has a session id, and is received by who holds that session. Those without one are not accepted by
+    /// a queue, and become dead letters of a subscription. It cannot be changed.
     #[serde(rename = "requiresSession", default)]
     has_sessions: bool,
     /// The queue or topic that messages go on to. Nobody receives from this one then.
@@ -231,7 +231,7 @@ pub(super) fn judge(it: &mut Judged<'_>) {
     }
 }
 
-/// The properties that a queue has only in answers.
+/// The properties that a queue or a subscription has only in answers.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QueueAnswer {
@@ -377,8 +377,8 @@ pub fn render_queue(
     Some(as_written::resource(whole, own, schema, AnswerScope::All))
 }
 
-/// Returns what is shown of a queue, or of a topic of Service Bus, with the size of messages that all have in such a tier, if
-/// it prescribes one.
+/// Returns the document of a queue, or of a topic of Service Bus, with the size of messages that the tier prescribes
+/// for all, if it prescribes one.
 pub fn in_tier(mut shown: Value, tier: ServiceBusTier) -> Value {
     if let Some(kilobytes) = tier.message_kilobytes() {
         shown["properties"][MESSAGE_KILOBYTES] = kilobytes.into();

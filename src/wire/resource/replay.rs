@@ -145,8 +145,11 @@ pub fn parse_target(
 
 impl DeadLetterParameters {
     fn find(self, registry: &Registry) -> Result<DeadLetterFilter, InvalidResource> {
-        let topic = self.topic.map(|name| topic(&name, registry)).transpose();
-        let topic = topic.map_err(|problem| InvalidResource::of("topic", problem))?;
+        let topic = self
+            .topic
+            .map(|name| topic(&name, registry))
+            .transpose()
+            .map_err(|problem| InvalidResource::of("topic", problem))?;
         let subscription = self
             .subscription
             .map(|name| subscription(&name, topic))
@@ -305,7 +308,7 @@ pub fn render_replay(
         error: error.clone(),
     });
     let skipped = progress.skipped.iter();
-    let waits_for = waits_for.and_then(|id| name_of(registry, id));
+    let awaited = waits_for.and_then(|id| name_of(registry, id));
     ShownReplay {
         id: job.id.0,
         state: job.state,
@@ -324,7 +327,7 @@ pub fn render_replay(
             .map(|(reason, count)| (NotResubmitted::name(*reason), *count))
             .collect(),
         errors: errors.collect(),
-        waits_for: waits_for.map(|(topic, name)| format!("{topic}/{name}")),
+        waits_for: awaited.map(|(topic, name)| format!("{topic}/{name}")),
         fates: None,
     }
 }

@@ -200,9 +200,10 @@ impl Judged<'_> {
 
 fn url(text: &str, require_https: bool) -> Result<(), String> {
     let url = EndpointUrl::parse(text).map_err(|problem| problem.to_string())?;
-    match require_https && !url.is_https() {
-        true => Err("it does not start with https".to_owned()),
-        false => Ok(()),
+    if require_https && !url.is_https() {
+        Err("it does not start with https".to_owned())
+    } else {
+        Ok(())
     }
 }
 
@@ -241,13 +242,14 @@ fn delivery_schema(text: &str, input: &InputSchema) -> Result<(), String> {
         .filter(can_express)
         .map(DeliverySchema::name)
         .collect();
-    match possible.contains(&text) {
-        true => Ok(()),
-        false => Err(format!(
+    if possible.contains(&text) {
+        Ok(())
+    } else {
+        Err(format!(
             "events that are published as {} cannot be delivered as {text}; it must be {}",
             input.name(),
             one_of(&possible)
-        )),
+        ))
     }
 }
 
@@ -285,11 +287,12 @@ fn time_to_live(text: &str, retention: Duration) -> Result<(), String> {
     }
     let most = duration::format(retention);
     // The longest is what an answer says of a subscription that leaves it to the topic.
-    match time <= retention || time == NAMESPACE_TIME_TO_LIVE_MAX {
-        true => Ok(()),
-        false => Err(format!(
+    if time <= retention || time == NAMESPACE_TIME_TO_LIVE_MAX {
+        Ok(())
+    } else {
+        Err(format!(
             "it must be at most {most}, the topic's eventRetentionInDays"
-        )),
+        ))
     }
 }
 
@@ -308,15 +311,14 @@ fn message_time_to_live(text: &str) -> Result<(), String> {
 
 fn between(text: &str, least: Duration, most: Duration) -> Result<(), String> {
     let found = duration::parse(text).ok();
-    match found.is_some_and(|found| (least..=most).contains(&found)) {
-        true => Ok(()),
-        false => {
-            let (least, most) = (duration::format(least), duration::format(most));
-            let found = quoted(text);
-            Err(format!(
-                "it must be a duration from {least} to {most}, but it is {found}"
-            ))
-        }
+    if found.is_some_and(|found| (least..=most).contains(&found)) {
+        Ok(())
+    } else {
+        let (least, most) = (duration::format(least), duration::format(most));
+        let found = quoted(text);
+        Err(format!(
+            "it must be a duration from {least} to {most}, but it is {found}"
+        ))
     }
 }
 
@@ -376,9 +378,10 @@ fn signing_secret(text: &str) -> Result<(), String> {
 fn account_word(text: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let problem = "it must be 1 to 128 letters, digits, hyphens, dots and underscores";
-    match (1..=128).contains(&text.len()) && text.chars().all(allowed) {
-        true => Ok(()),
-        false => Err(problem.to_owned()),
+    if (1..=128).contains(&text.len()) && text.chars().all(allowed) {
+        Ok(())
+    } else {
+        Err(problem.to_owned())
     }
 }
 
@@ -390,16 +393,18 @@ fn base64(text: &str) -> Result<(), String> {
 }
 
 fn username(text: &str) -> Result<(), String> {
-    match text.contains(':') {
-        true => Err("it must not contain a colon, which ends it in the header".to_owned()),
-        false => header_value(text),
+    if text.contains(':') {
+        Err("it must not contain a colon, which ends it in the header".to_owned())
+    } else {
+        header_value(text)
     }
 }
 
 fn bearer_token(text: &str) -> Result<(), String> {
-    match is_token(text) {
-        true => Ok(()),
-        false => Err("it must be visible ASCII without spaces".to_owned()),
+    if is_token(text) {
+        Ok(())
+    } else {
+        Err("it must be visible ASCII without spaces".to_owned())
     }
 }
 
@@ -411,12 +416,13 @@ fn container(text: &str) -> Result<(), String> {
         && text.chars().all(allowed)
         && is_inner(text.chars().next())
         && is_inner(text.chars().last());
-    match is_well_formed {
-        true => Ok(()),
-        false => Err(format!(
+    if is_well_formed {
+        Ok(())
+    } else {
+        Err(format!(
             "{} is not the name of a container: 3 to 63 lower-case letters, digits and inner hyphens",
             quoted(text)
-        )),
+        ))
     }
 }
 
@@ -457,12 +463,13 @@ fn header_name(text: &str) -> Result<(), String> {
         ));
     }
     let mut forbidden = FORBIDDEN_HEADERS.iter();
-    match forbidden.any(|forbidden| forbidden.eq_ignore_ascii_case(text)) {
-        true => Err(format!(
+    if forbidden.any(|forbidden| forbidden.eq_ignore_ascii_case(text)) {
+        Err(format!(
             "{found} cannot be set, and neither can any other of {}",
             one_of(&FORBIDDEN_HEADERS)
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

@@ -400,8 +400,8 @@ impl TypedValue {
             Value::Object(object) if object.len() == 1 => {
                 let (name, value) = object.iter().next()?;
                 if let Some(width) = width(name) {
-                    let number = value.as_i64().map(i128::from);
-                    let number = number.or(value.as_u64().map(i128::from))?;
+                    let signed = value.as_i64().map(i128::from);
+                    let number = signed.or(value.as_u64().map(i128::from))?;
                     let fits = width.holds(number);
                     return fits.then_some(PropertyValue::Integer(width, number));
                 }
@@ -472,9 +472,10 @@ impl RuleProperties {
             }
             (FilterType::Correlation, _, Some(correlation)) => {
                 let filter = CorrelationFilter::from(correlation);
-                match filter.is_empty() {
-                    true => Err(("correlationFilter", "it compares nothing".to_owned())),
-                    false => Ok(RuleFilter::Correlation(filter)),
+                if filter.is_empty() {
+                    Err(("correlationFilter", "it compares nothing".to_owned()))
+                } else {
+                    Ok(RuleFilter::Correlation(filter))
                 }
             }
             (FilterType::Sql, None, _) => Err((
@@ -505,8 +506,8 @@ fn at(path: &'static str) -> impl FnOnce(SqlError) -> Fault {
 }
 
 fn values(given: &BTreeMap<String, TypedValue>) -> Parameters {
-    let given = given.iter();
     given
+        .iter()
         .map(|(name, value)| (name.clone(), value.0.clone()))
         .collect()
 }
@@ -541,8 +542,10 @@ impl From<&CorrelationDocument> for CorrelationFilter {
     fn from(document: &CorrelationDocument) -> Self {
         let mut document = document.clone();
         let user = values(&document.properties).into_iter().collect();
-        let system = document.system().into_iter();
-        let system = system.filter_map(|(property, text)| Some((property, text.take()?)));
+        let system = document
+            .system()
+            .into_iter()
+            .filter_map(|(property, text)| Some((property, text.take()?)));
         Self {
             system: system.collect(),
             user,
@@ -655,10 +658,13 @@ pub fn filter_text(properties: &Value) -> String {
         Some("FalseFilter") => "no messages".to_owned(),
         Some("CorrelationFilter") => {
             let filter = &properties["correlationFilter"];
-            let own = filter.as_object().into_iter().flatten();
-            let own = own.filter(|(name, _)| *name != "properties");
+            let system = filter
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(name, _)| *name != "properties");
             let user = filter["properties"].as_object().into_iter().flatten();
-            let each = own
+            let each = system
                 .chain(user)
                 .map(|(name, value)| format!("{name} = {value}"));
             each.collect::<Vec<_>>().join(" AND ")

@@ -327,9 +327,10 @@ pub fn parse_subscription(
 /// The schema of the `properties` that requests have, those of namespace topics or the others. It is that of
 /// [`reader`]: nothing is referred to, and what may be `null` is marked by `x-null`.
 pub fn subscription_schema(is_in_namespace: bool) -> &'static Value {
-    match is_in_namespace {
-        false => reader::schema_of::<Properties>(),
-        true => reader::schema_of::<NamespaceProperties>(),
+    if is_in_namespace {
+        reader::schema_of::<NamespaceProperties>()
+    } else {
+        reader::schema_of::<Properties>()
     }
 }
 

@@ -182,9 +182,9 @@ struct Source {
 const SOURCE_FIELD: &str = "the name of a property of the event";
 
 mod source {
-    use serde::{Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::*;
+    use super::Source;
 
     pub(super) fn serialize<S: Serializer>(
         source_field: &Option<String>,
@@ -296,8 +296,10 @@ impl From<Authored<Topic>> for CustomTopic {
 
 /// Judges the mapping, which has to go with the schema, and the schema, which an update cannot change.
 pub(super) fn judge_input_schema(it: &mut Judged<'_>) {
-    let before = it.before.filter(|_| it.is_update);
-    let before = before.and_then(|before| before[SCHEMA].as_str());
+    let before = it
+        .before
+        .filter(|_| it.is_update)
+        .and_then(|before| before[SCHEMA].as_str());
     if let Some(before) = before.filter(|before| it.text(SCHEMA) != Some(before)) {
         return it.fault(SCHEMA, immutable(before));
     }
@@ -373,15 +375,14 @@ fn patch_custom(
         location: current.location.clone(),
         ..CustomTopic::from(document)
     };
-    match patched.input_schema == current.input_schema {
-        true => Ok(patched),
-        false => {
-            let path = format!("properties.{MAPPING}");
-            Err(InvalidResource::of(
-                &path,
-                immutable(current.input_schema.name()),
-            ))
-        }
+    if patched.input_schema == current.input_schema {
+        Ok(patched)
+    } else {
+        let path = format!("properties.{MAPPING}");
+        Err(InvalidResource::of(
+            &path,
+            immutable(current.input_schema.name()),
+        ))
     }
 }
 

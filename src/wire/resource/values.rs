@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
@@ -27,7 +26,6 @@ use crate::model::retention::Pressure;
 use crate::model::signing::SigningSecret;
 use crate::model::subscription::ValidationState;
 use crate::model::topic::DeliverySchema;
-use crate::wire::duration;
 
 /// Reads `null` as if it were left out.
 pub(super) fn default_if_null<'de, T, D>(deserializer: D) -> Result<T, D::Error>
@@ -86,7 +84,7 @@ schemas! {
     });
 }
 
-/// AnswerScope show no secrets.
+/// Answers show no secrets.
 impl JsonSchema for Secret {
     fn inline_schema() -> bool {
         true
@@ -97,9 +95,10 @@ impl JsonSchema for Secret {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        match generator.contract().is_serialize() {
-            true => json_schema!({ "type": ["string", "null"] }),
-            false => json_schema!({ "type": "string" }),
+        if generator.contract().is_serialize() {
+            json_schema!({ "type": ["string", "null"] })
+        } else {
+            json_schema!({ "type": "string" })
         }
     }
 }
@@ -244,7 +243,12 @@ durations! {
 
 /// Durations of ISO 8601.
 pub(super) mod iso {
-    use super::*;
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::wire::duration;
 
     pub(in crate::wire::resource) fn serialize<S: Serializer>(
         duration: &Duration,
@@ -263,7 +267,13 @@ pub(super) mod iso {
 
 /// Durations of ISO 8601, where none, and the longest one, mean for ever.
 pub(super) mod unless_for_ever {
-    use super::*;
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::iso;
+    use crate::wire::duration;
 
     pub(in crate::wire::resource) fn serialize<S: Serializer>(
         duration: &Option<Duration>,
@@ -276,8 +286,9 @@ pub(super) mod unless_for_ever {
         deserializer: D,
     ) -> Result<Option<Duration>, D::Error> {
         let text: Option<String> = Option::deserialize(deserializer)?;
-        let duration = text.map(|text| duration::parse(&text).map_err(D::Error::custom));
-        let duration = duration.transpose()?;
+        let duration = text
+            .map(|text| duration::parse(&text).map_err(D::Error::custom))
+            .transpose()?;
         Ok(duration.filter(|duration| *duration < duration::DURATION_MAX))
     }
 }
@@ -287,7 +298,12 @@ pub(super) struct Waits;
 
 /// Waits after failed attempts, as durations of ISO 8601; `null` for none (extension).
 pub(super) mod waits {
-    use super::*;
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::wire::duration;
 
     pub(in crate::wire::resource) fn serialize<S: Serializer>(
         waits: &[Duration],

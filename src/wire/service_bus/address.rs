@@ -107,8 +107,8 @@ impl Address {
         };
         let (above, below) = parts.split_at(behind);
         let is_of_others = |word: &str| above[0].eq_ignore_ascii_case(word);
-        let entity = EntityAddress::of_parts(above.iter().flat_map(|part| part.split('/')));
-        let entity = entity.filter(|_| !OF_OTHERS.into_iter().any(is_of_others));
+        let entity = EntityAddress::of_parts(above.iter().flat_map(|part| part.split('/')))
+            .filter(|_| !OF_OTHERS.into_iter().any(is_of_others));
         let Some(entity) = entity else {
             return dead.map(|_| Err(NoQueue));
         };

@@ -76,11 +76,11 @@ impl Place {
             Self::Subscriptions(topic()),
             Self::Rules(topic(), subscription()),
         ];
-        let shown = shown.into_iter().map(|place| (Method::GET, place));
-        let defined = defined.into_iter().flat_map(|place| {
+        let reads = shown.into_iter().map(|place| (Method::GET, place));
+        let changes = defined.into_iter().flat_map(|place| {
             [Method::GET, Method::PUT, Method::DELETE].map(|method| (method, place.clone()))
         });
-        shown.chain(defined)
+        reads.chain(changes)
     }
 
     /// Returns the queue or topic that it is, or belongs to.
@@ -171,7 +171,7 @@ impl fmt::Display for AtomVersion {
     }
 }
 
-/// Returns the feed that a namespace answers at `/` with, by which people test a connection: nothing is listed publicly.
+/// Returns the feed that a namespace answers at `/`, with which people test a connection: nothing is listed publicly.
 pub fn public_feed(id: &str, now: Timestamp) -> Element {
     head("feed", id, "Publicly Listed Services", now)
 }
@@ -195,8 +195,9 @@ pub fn read(body: &str) -> Result<(Kind, Element), NoDescription> {
         .children
         .iter_mut()
         .find(|each| each.name == "content");
-    let description = content.and_then(|content| content.children.pop());
-    let description = description.ok_or(NoDescription::NoEntry)?;
+    let description = content
+        .and_then(|content| content.children.pop())
+        .ok_or(NoDescription::NoEntry)?;
     let kind = Kind::of(&description).ok_or(NoDescription::NoEntry)?;
     Ok((kind, description))
 }
@@ -232,8 +233,10 @@ impl Source<'_> {
     }
 
     fn asked_id(&self) -> String {
-        let query = self.asked.query();
-        let query = query.map_or_else(String::new, |query| format!("?{query}"));
+        let query = self
+            .asked
+            .query()
+            .map_or_else(String::new, |query| format!("?{query}"));
         format!("{}{}{query}", self.url, self.asked.path())
     }
 
@@ -256,10 +259,10 @@ impl Source<'_> {
             ("Name", Some(name)),
             ("NamespaceType", Some("Messaging")),
         ];
-        let properties = properties
+        let elements = properties
             .into_iter()
             .filter_map(|(name, text)| Some(Element::of_text(name, text?)));
-        let info = description::root("NamespaceInfo").with_children(properties);
+        let info = description::root("NamespaceInfo").with_children(elements);
         self.entry_with(self.asked_id(), name, info)
     }
 
@@ -270,7 +273,7 @@ impl Source<'_> {
         head("entry", id, title, self.now).with_children([content])
     }
 
-    /// A page of a list. `more` has its query, and that of the next page if there is one.
+    /// Returns a page of a list. `asked` is its query, and `next` that of the next page if there is one.
     pub fn feed(
         &self,
         place: &Place,
@@ -292,15 +295,15 @@ impl Source<'_> {
 }
 
 fn head(name: &str, id: impl Into<String>, title: &str, now: Timestamp) -> Element {
-    let now = now.to_azure();
+    let at = now.to_azure();
     let title = Element::of_text("title", title).with_attribute("type", "text");
     Element::new(name)
         .with_attribute("xmlns", ATOM)
         .with_children([
             Element::of_text("id", id),
             title,
-            Element::of_text("published", now.as_str()),
-            Element::of_text("updated", now.as_str()),
+            Element::of_text("published", at.as_str()),
+            Element::of_text("updated", at.as_str()),
         ])
 }
 

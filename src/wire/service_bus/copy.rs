@@ -1,5 +1,5 @@
-//! Messages as the rules of subscriptions see them, the copies that their actions make (rule S7), and those that deliveries
-//! of events are.
+//! Messages as the rules of subscriptions see them, the copies that their actions make (rule S7), and the messages that
+//! deliveries of events become.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
@@ -52,8 +52,10 @@ impl SentMessage {
         rule: &RuleName,
         new_id: impl FnOnce() -> String,
     ) -> Result<Event, DecodeError> {
-        let own = changes.user.iter();
-        let own = own.map(|(name, value)| (name.as_str(), value.as_ref().map(Value::from)));
+        let own = changes
+            .user
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_ref().map(Value::from)));
         let set = own.chain([(RULE_NAME, Some(rule.as_str().into()))]);
         let Parts {
             header,
@@ -115,8 +117,8 @@ fn wrapped(event: &Event, topic_resource_id: &str, now: Timestamp) -> Message {
     Message::of_data(&properties, trace, payload.body)
 }
 
-/// The message that the delivery of an event is (rule 6.6). What is `given` sets properties of Service Bus by their names,
-/// and those of the application otherwise.
+/// Returns the message that the delivery of an event becomes (rule 6.6). The names in `given` that are Service Bus' own
+/// set its properties; all others set properties of the application.
 pub fn delivered(
     id: &str,
     payload: Payload,
@@ -208,8 +210,8 @@ impl MessageView for SentMessage {
     }
 }
 
-/// Where the properties of an application are, by their names in lower case, since these are the same in any letter case.
-/// Of two with one name the first counts.
+/// Returns the positions of an application's properties by their names in lower case, since letter case does not
+/// matter. The first of two with one name counts.
 fn places_of(properties: &Map) -> HashMap<String, usize> {
     let named = properties.iter().map(|(key, _)| key.as_text());
     let places = named.enumerate().rev();
@@ -296,8 +298,9 @@ fn set_system(parts: &mut Parts, property: SystemProperty, value: Option<&Proper
             annotate(annotation::VIA_PARTITION_KEY, text().map(Value::from));
         }
         SystemProperty::ScheduledEnqueueTimeUtc => {
-            let at = value.map(Value::from);
-            let at = at.filter(|at| matches!(at, Value::Timestamp(_)));
+            let at = value
+                .map(Value::from)
+                .filter(|at| matches!(at, Value::Timestamp(_)));
             annotate(annotation::SCHEDULED_ENQUEUE_TIME, at);
         }
         SystemProperty::TimeToLive => parts.header.ttl = value.and_then(time_to_live),

@@ -164,8 +164,8 @@ fn value(schema: &Value, text: &str) -> Option<Value> {
     let is_longer = schema["format"] == "duration"
         && duration::parse(text) == Err(duration::InvalidDuration::TooLong);
     // Clients in Python round "for ever" up.
-    let read = read.or(is_longer.then(|| duration::format(DURATION_MAX).into()));
-    Some(read.unwrap_or_else(|| text.into()))
+    let rounded = is_longer.then(|| duration::format(DURATION_MAX).into());
+    Some(read.or(rounded).unwrap_or_else(|| text.into()))
 }
 
 fn rule(description: &Element) -> Map<String, Value> {
@@ -202,13 +202,15 @@ pub fn first_rule(description: &Element) -> Option<(String, Value)> {
 /// The access rules that a queue or topic is to have: the name of each, and the body of its PUT. `None` if the
 /// description says nothing about them.
 pub fn access_rules(description: &Element) -> Option<Vec<(String, Value)>> {
-    let rules = description.child(ACCESS_RULES)?;
-    let rules = rules.children.iter().filter(|each| !is_nil(each));
-    let read = rules.map(|rule| {
+    let rules = description.child(ACCESS_RULES)?.children.iter();
+    let read = rules.filter(|each| !is_nil(each)).map(|rule| {
         let text = |name: &str| rule.child(name).map(|each| each.text.trim().to_owned());
-        let rights = rule.child("Rights").into_iter();
-        let rights = rights.flat_map(|rights| &rights.children);
-        let rights: Vec<&str> = rights.map(|right| right.text.trim()).collect();
+        let rights: Vec<&str> = rule
+            .child("Rights")
+            .into_iter()
+            .flat_map(|rights| &rights.children)
+            .map(|right| right.text.trim())
+            .collect();
         let mut body = json!({ "rights": rights });
         for (name, key) in [("key1", "PrimaryKey"), ("key2", "SecondaryKey")] {
             if let Some(key) = text(key).filter(|key| !key.is_empty()) {
@@ -224,14 +226,15 @@ pub fn access_rules(description: &Element) -> Option<Vec<(String, Value)>> {
 fn described_access_rules(rules: &[Arc<AccessRule>]) -> Element {
     let each = rules.iter().map(|rule| {
         let rights: Vec<Right> = rule.rights.into();
-        let rights = rights.into_iter();
-        let rights = rights.map(|right| Element::of_text("AccessRights", format!("{right:?}")));
+        let granted = rights
+            .into_iter()
+            .map(|right| Element::of_text("AccessRights", format!("{right:?}")));
         Element::new("AuthorizationRule")
             .with_attribute("i:type", "SharedAccessAuthorizationRule")
             .with_children([
                 Element::of_text("ClaimType", "SharedAccessKey"),
                 Element::of_text("ClaimValue", "None"),
-                Element::new("Rights").with_children(rights),
+                Element::new("Rights").with_children(granted),
                 Element::of_text("CreatedTime", rule.created_at.to_azure()),
                 Element::of_text("ModifiedTime", rule.updated_at.to_azure()),
                 Element::of_text("KeyName", rule.name.own()),
@@ -252,15 +255,15 @@ fn sql(element: &Element) -> Value {
 }
 
 fn correlation(filter: &Element) -> Value {
-    let each = filter.children.iter().filter(|each| !is_nil(each));
-    let each = each.map(|each| {
+    let given = filter.children.iter().filter(|each| !is_nil(each));
+    let read = given.map(|each| {
         let value = match each.name.as_str() {
             "Properties" => pairs(each),
             _ => each.text.clone().into(),
         };
         (with_first(&each.name, char::to_ascii_lowercase), value)
     });
-    each.collect::<Map<_, _>>().into()
+    read.collect::<Map<_, _>>().into()
 }
 
 fn pairs(element: &Element) -> Value {
@@ -317,9 +320,9 @@ fn typed(value: &Element) -> Value {
         "guid" => json!({ "uuid": number }),
         "base64Binary" => json!({ "binary": number }),
         kind => {
-            let whole = number.parse().ok().map(|it: i64| json!(it));
+            let signed = number.parse().ok().map(|it: i64| json!(it));
             let large = || number.parse().ok().map(|it: u64| json!(it));
-            let whole = whole.or_else(large).unwrap_or_default();
+            let whole = signed.or_else(large).unwrap_or_default();
             if kind == LONG || whole.is_null() {
                 return whole;
             }
@@ -363,26 +366,26 @@ impl Subject<'_> {
             updated_at,
             used_at,
         } = self.times;
-        let updated_at = updated_at.max(created_at);
-        let used_at = used_at.map(|at| at.max(updated_at).to_azure());
+        let last_update = updated_at.max(created_at);
+        let last_use = used_at.map(|at| at.max(last_update).to_azure());
         let text = |name: &str, at: String| Element::of_text(name, at);
         let created = text("CreatedAt", created_at.to_azure());
-        let updated = text("UpdatedAt", updated_at.to_azure());
+        let updated = text("UpdatedAt", last_update.to_azure());
         let unused = match self.kind {
             Kind::Rule => return vec![created],
-            Kind::Subscription => updated_at.to_azure(),
+            Kind::Subscription => last_update.to_azure(),
             Kind::Queue | Kind::Topic => NEVER.to_owned(),
         };
         vec![
             created,
             updated,
-            text("AccessedAt", used_at.unwrap_or(unused)),
+            text("AccessedAt", last_use.unwrap_or(unused)),
         ]
     }
 }
 
-/// Writes a description as clients of `version` know it. `host` is that of the appliance, in whose URLs the names of other
-/// queues stand.
+/// Renders a description as clients of `version` know it. `host` is that of the appliance, for URLs with the names of
+/// other queues.
 pub fn write(subject: &Subject<'_>, version: Option<AtomVersion>, host: &str) -> Element {
     let Subject {
         kind,
@@ -390,30 +393,32 @@ pub fn write(subject: &Subject<'_>, version: Option<AtomVersion>, host: &str) ->
         access_rules: rules,
         ..
     } = subject;
-    let root = root(kind.root());
+    let empty = root(kind.root());
     let properties = &shown["properties"];
-    let root = match kind {
+    let own = match kind {
         Kind::Rule => {
             let rule = described_rule(properties);
-            root.with_children(rule)
+            empty
+                .with_children(rule)
                 .with_children([Element::of_text("Name", subject.name())])
         }
-        Kind::Queue | Kind::Topic => root
+        Kind::Queue | Kind::Topic => empty
             .with_children([described_access_rules(rules)])
             .with_children(described(*kind, properties, host)),
-        Kind::Subscription => root.with_children(described(*kind, properties, host)),
+        Kind::Subscription => empty.with_children(described(*kind, properties, host)),
     };
-    let root = root.with_children(subject.told_times());
-    let defaults = kind.defaults().into_iter();
-    let missing = defaults.filter(|(name, _)| root.child(name).is_none());
-    let missing: Vec<_> = missing
+    let told = own.with_children(subject.told_times());
+    let missing: Vec<_> = kind
+        .defaults()
+        .into_iter()
+        .filter(|(name, _)| told.child(name).is_none())
         .map(|(name, text)| Element::of_text(name, text))
         .collect();
-    let mut root = root.with_children(missing);
+    let mut whole = told.with_children(missing);
     if !AtomVersion::has_message_sizes(version) {
-        root.children.retain(|each| each.name != MESSAGE_SIZE);
+        whole.children.retain(|each| each.name != MESSAGE_SIZE);
     }
-    root
+    whole
 }
 
 /// The root of a description.
@@ -425,14 +430,17 @@ pub(super) fn root(name: &str) -> Element {
 
 fn described(kind: Kind, properties: &Value, host: &str) -> Vec<Element> {
     let names_entity = |name: &str| kind.schema()[name]["x-check"] == "entityId";
-    let each = properties.as_object().into_iter().flatten();
-    let each = each.map(|(name, value)| match (name.as_str(), value) {
+    let given = properties.as_object().into_iter().flatten();
+    let each = given.map(|(name, value)| match (name.as_str(), value) {
         ("countDetails", Value::Object(counts)) => count_details(counts),
         (property, Value::String(target)) if names_entity(property) => {
-            let own = EntityId::parse(target).ok();
-            let own = own.filter(|_| !target.contains("://"));
-            let url = own.map(|own| format!("sb://{host}/{}", own.name()));
-            let url = url.unwrap_or_else(|| target.clone());
+            let own = EntityId::parse(target)
+                .ok()
+                .filter(|_| !target.contains("://"));
+            let url = own.map_or_else(
+                || target.clone(),
+                |own| format!("sb://{host}/{}", own.name()),
+            );
             Element::of_text(with_first(name, char::to_ascii_uppercase), url)
         }
         _ => Element::of_text(with_first(name, char::to_ascii_uppercase), plain(value)),
@@ -441,12 +449,12 @@ fn described(kind: Kind, properties: &Value, host: &str) -> Vec<Element> {
 }
 
 fn count_details(counts: &Map<String, Value>) -> Element {
-    let counts = counts.iter().map(|(name, count)| {
+    let elements = counts.iter().map(|(name, count)| {
         let name = with_first(name, char::to_ascii_uppercase);
         Element::of_text(format!("d2p1:{name}"), count.to_string())
     });
     let details = Element::new("CountDetails").with_attribute("xmlns:d2p1", COUNTS);
-    details.with_children(counts)
+    details.with_children(elements)
 }
 
 fn plain(value: &Value) -> String {
@@ -467,9 +475,10 @@ fn described_rule(rule: &Value) -> [Element; 2] {
         "FalseFilter" => filter.with_children(described_sql(&json!({ "sqlExpression": "1=0" }))),
         _ => filter.with_children(described_sql(&rule["sqlFilter"])),
     };
-    let action = match rule["action"]["sqlExpression"].is_null() {
-        true => of_type("Action", "EmptyRuleAction"),
-        false => of_type("Action", "SqlRuleAction").with_children(described_sql(&rule["action"])),
+    let action = if rule["action"]["sqlExpression"].is_null() {
+        of_type("Action", "EmptyRuleAction")
+    } else {
+        of_type("Action", "SqlRuleAction").with_children(described_sql(&rule["action"]))
     };
     [filter, action]
 }
@@ -485,8 +494,8 @@ fn described_sql(sql: &Value) -> Vec<Element> {
 }
 
 fn described_correlation(filter: &Value) -> Vec<Element> {
-    let each = filter.as_object().into_iter().flatten();
-    let each = each.filter_map(|(name, value)| match name.as_str() {
+    let given = filter.as_object().into_iter().flatten();
+    let each = given.filter_map(|(name, value)| match name.as_str() {
         "properties" => described_pairs("Properties", value),
         _ => Some(Element::of_text(
             with_first(name, char::to_ascii_uppercase),
@@ -497,8 +506,8 @@ fn described_correlation(filter: &Value) -> Vec<Element> {
 }
 
 fn described_pairs(name: &str, pairs: &Value) -> Option<Element> {
-    let pairs = pairs.as_object().filter(|pairs| !pairs.is_empty())?;
-    let each = pairs.iter().map(|(name, value)| {
+    let members = pairs.as_object().filter(|pairs| !pairs.is_empty())?;
+    let each = members.iter().map(|(name, value)| {
         let (kind, text) = spelled(value);
         let value = Element::of_text("Value", text)
             .with_attribute("i:type", &format!("d6p1:{kind}"))

@@ -21,11 +21,10 @@ pub struct EntityAddress {
 }
 
 impl EntityAddress {
-    /// Reads the parts of a path. Words that are not names come in any letter case, and empty parts mean nothing. Returns
-    /// `None` if the parts name nothing.
+    /// Reads the parts of a path. Words that are not names may be in any letter case, and empty parts are ignored.
+    /// Returns `None` if the parts name nothing.
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Option<Self> {
-        let parts = parts.into_iter().filter(|part| !part.is_empty());
-        let mut parts: Vec<&str> = parts.collect();
+        let mut parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let mut take = |word: &str| {
             let last = parts.last();
             let is_last = last.is_some_and(|last| last.eq_ignore_ascii_case(word));
@@ -57,9 +56,10 @@ impl EntityAddress {
     /// Returns the path of the entity without that of its sub-queue: `queue`, `topic` or `topic/Subscriptions/name`.
     pub fn path(&self) -> String {
         let name = &self.topic_or_queue;
-        let subscription = self.subscription.as_deref();
-        let subscription = subscription.map(|own| format!("{name}/{SUBSCRIPTIONS}/{own}"));
-        subscription.unwrap_or_else(|| name.clone())
+        self.subscription.as_deref().map_or_else(
+            || name.clone(),
+            |own| format!("{name}/{SUBSCRIPTIONS}/{own}"),
+        )
     }
 }
 

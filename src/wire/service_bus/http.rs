@@ -1,5 +1,5 @@
-//! Messages as HTTP requests and answers (rule S8): the body, its type, `BrokerProperties` in JSON, and a header for each
-//! property of the application.
+//! Messages as HTTP requests and answers (rule S8): the body, its type, `BrokerProperties` in JSON, and a header for
+//! each property of the application.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -64,7 +64,8 @@ pub fn steps(headers: &HeaderMap, bytes: usize) -> usize {
     bytes / BYTES_OF_A_STEP
 }
 
-/// Returns how many messages a body of so many bytes has at most: each takes two braces, and a bracket or comma before them.
+/// Returns the number of messages that a body of `bytes` bytes can have at most: each takes two braces, and a bracket
+/// or comma before them.
 pub fn messages_max(headers: &HeaderMap, bytes: usize) -> usize {
     if text(headers, &header::CONTENT_TYPE).is_some_and(is_batch) {
         return (bytes / 3).clamp(1, BATCH_MESSAGES_MAX);
@@ -118,8 +119,8 @@ fn batch(body: &[u8]) -> Result<Vec<Encoded>, BadMessage> {
             Some(Json::Object(object)) => Ok(object),
             Some(_) => Err(bad(format!("{name} is no object"))),
         };
-        let (broker, own) = (object("BrokerProperties")?, object("UserProperties")?);
-        let own = own
+        let (broker, user) = (object("BrokerProperties")?, object("UserProperties")?);
+        let own = user
             .iter()
             .map(|(name, value)| (name.as_str().into(), of_json(value)));
         let parts = parts(&broker, own.collect(), None)?;

@@ -242,16 +242,16 @@ impl Message<'_> {
     pub fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(BROKER_PROPERTIES, ascii(&self.broker_properties()));
-        let own = [(REASON, self.reason), (DESCRIPTION, self.description)];
-        let own = own
+        let own = [(REASON, self.reason), (DESCRIPTION, self.description)]
             .into_iter()
             .filter_map(|(name, value)| Some((name, value?)));
-        let properties = self.properties.iter();
-        let properties = properties.map(|(name, value)| (name.as_str(), value.as_str()));
+        let given = self.properties.iter();
+        let properties = given.map(|(name, value)| (name.as_str(), value.as_str()));
         let trace = trace_properties(self.trace);
-        let trace = trace.iter();
-        let trace = trace.filter_map(|(name, value)| Some((name.as_text()?, value.as_text()?)));
-        for (name, value) in own.chain(properties).chain(trace) {
+        let trace_texts = trace
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_text()?, value.as_text()?)));
+        for (name, value) in own.chain(properties).chain(trace_texts) {
             let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else {
                 continue;
             };
@@ -297,12 +297,13 @@ impl Message<'_> {
         if let Some(source) = self.dead_letter_source {
             annotations.push((annotation::DEAD_LETTER_SOURCE, source.into()));
         }
-        let own = [(REASON, self.reason), (DESCRIPTION, self.description)];
-        let own = own
+        let own = [(REASON, self.reason), (DESCRIPTION, self.description)]
             .into_iter()
             .filter_map(|(name, value)| Some((name, value?)));
-        let given = self.properties.iter();
-        let given = given.map(|(name, value)| (name.as_str(), value.as_str()));
+        let given = self
+            .properties
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         let changed = |(name, value): (&str, &str)| (name.to_owned(), Some(Value::from(value)));
         sent.hand_out(&Handout {
             delivery_count: self.delivery_count,

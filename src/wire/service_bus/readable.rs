@@ -14,7 +14,7 @@ use crate::wire::amqp::Value;
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::media_type::is_media_type;
 
-/// What CloudEvents calls its own attributes, and what stands for the body.
+/// The names that CloudEvents' own attributes and the body have taken.
 const TAKEN: [&str; 10] = [
     "id",
     "source",
@@ -32,8 +32,8 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 const BYTES: &str = "application/octet-stream";
 
-/// The event as it is, but for a message: of that its data is the body, and what the sender has said besides are
-/// attributes.
+/// Returns an event as it is. If it is a message, the data becomes the body of the message, and whatever else the
+/// sender stated becomes attributes.
 pub fn readable(event: &Event) -> Cow<'_, Event> {
     match of_event(event) {
         None => Cow::Borrowed(event),
@@ -41,7 +41,7 @@ pub fn readable(event: &Event) -> Cow<'_, Event> {
     }
 }
 
-/// The same of an event that is stored.
+/// Returns a stored event, made readable as in [`readable`].
 pub fn readable_stored(stored: &StoredEvent) -> Cow<'_, StoredEvent> {
     match readable(&stored.event) {
         Cow::Borrowed(_) => Cow::Borrowed(stored),
@@ -102,8 +102,8 @@ fn bytes(body: &[u8], given: Option<&str>) -> (EventData, Option<String>) {
     )
 }
 
-/// The event with another body of its message, which is given as the data that [`readable`] would show; `None` for one that
-/// was published as an event.
+/// Returns the event with another body of its message, given as the data that [`readable`] would show; `None` for an
+/// event that was published as such.
 pub fn with_data(event: &Event, json: &str) -> Option<Event> {
     let given = of_event(event)?.properties().ok()?.content_type;
     match serde_json::from_str::<String>(json) {
@@ -135,12 +135,14 @@ fn attributes(
         ("to", text(&properties.to)),
         ("replyto", text(&properties.reply_to)),
         ("replytosessionid", text(&properties.reply_to_group_id)),
-    ];
-    let known = known
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let own = message
+        .application_properties()
+        .unwrap_or_default()
         .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let own = message.application_properties().unwrap_or_default();
-    let own = own.into_iter().map(|(name, value)| (name.plain(), value));
+        .map(|(name, value)| (name.plain(), value));
     let mut taken: BTreeSet<String> = TAKEN.map(str::to_owned).into();
     let mut attributes: Vec<Attribute> = content_type
         .into_iter()
@@ -169,8 +171,8 @@ fn attribute_name(name: &str) -> String {
     known.map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Whole numbers of 32 bits and truth values as they are, as CloudEvents has them, everything else as a text; `None` for
-/// null.
+/// Returns the value of an attribute: whole numbers of 32 bits and truth values stay, as CloudEvents has these types,
+/// and everything else becomes a text; `None` for null.
 fn attribute_value(value: &Value) -> Option<String> {
     if *value == Value::Null {
         return None;
@@ -178,8 +180,9 @@ fn attribute_value(value: &Value) -> Option<String> {
     if let Value::Bool(value) = value {
         return Some(value.to_string());
     }
-    let number = value.as_integer();
-    let number = number.and_then(|number| i32::try_from(number).ok());
+    let number = value
+        .as_integer()
+        .and_then(|number| i32::try_from(number).ok());
     let text = || json!(value.plain()).to_string();
     Some(number.map_or_else(text, |number| number.to_string()))
 }

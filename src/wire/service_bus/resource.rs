@@ -1,6 +1,7 @@
 //! The resource that a shared access signature is for.
 
-/// A host and a path, or a path alone. Scheme and port do not count: .NET's clients sign without the port, others with it.
+/// A host and a path, or a path alone. Scheme and port do not count: .NET's clients sign without the port, others with
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenResource {
     /// In lower case, without its port; `None` for a path alone.
@@ -23,7 +24,7 @@ pub enum InvalidTokenResource {
 }
 
 impl TokenResource {
-    /// Reads a URL, or a path. A text without a scheme is a path, unless its first part is one of `hosts`, those that the
+    /// Reads a URL or a path. A text without a scheme is a path, unless its first part is one of `hosts`, which the
     /// client may mean (with or without ports): people write `host/queue`, too.
     pub fn parse(text: &str, hosts: &[&str]) -> Result<Self, InvalidTokenResource> {
         if text.contains('#') {

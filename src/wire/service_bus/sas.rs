@@ -15,23 +15,23 @@ use crate::model::access::Secret;
 /// A token taken apart; nothing in it is to be believed before [`Token::verify`].
 #[derive(Clone, Debug)]
 pub struct Token<'a> {
-    /// As it came.
+    /// The resource as it came, which is what was signed.
     resource: &'a str,
     expiry: &'a str,
     signature: &'a str,
     rule: String,
 }
 
-/// What a token grants.
+/// The grant of a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub until: Timestamp,
-    /// With which of the keys it was signed.
+    /// The index of the key that it was signed with.
     pub key: usize,
 }
 
-/// Why a token grants nothing. Never tells the token itself. Errors that Azure has, too, begin with its words, which programs
-/// compare.
+/// The reasons why a token grants nothing. They never show the token itself. Errors that Azure has, too, begin with its
+/// words, which programs compare.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error(
@@ -93,8 +93,10 @@ impl<'a> Token<'a> {
         let signed = signed_text(self.resource, self.expiry);
         let signs =
             |key: &Secret| hmac::verify(&hmac_key(key), signed.as_bytes(), &signature).is_ok();
-        let key = keys.into_iter().position(signs);
-        let key = key.ok_or(TokenError::WrongSignature)?;
+        let key = keys
+            .into_iter()
+            .position(signs)
+            .ok_or(TokenError::WrongSignature)?;
         let at = Timestamp::from_ms(seconds.saturating_mul(1_000));
         if at <= now {
             return Err(TokenError::Expired { at });

@@ -41,10 +41,10 @@ pub struct ShownMessage {
     delivery_count: u32,
     #[schemars(with = "Option<Timestamp>")]
     enqueued_time: Option<String>,
-    /// Of a dead letter.
+    /// The reason of a dead letter.
     #[serde(skip_serializing_if = "Option::is_none")]
     dead_letter_reason: Option<String>,
-    /// Of a dead letter.
+    /// The description of a dead letter's error.
     #[serde(skip_serializing_if = "Option::is_none")]
     dead_letter_error_description: Option<String>,
     application_properties: Map<String, Json>,

@@ -158,7 +158,7 @@ fn close(open: &mut [Element], ended: Element) {
     }
 }
 
-/// What stands between `&` and `;`.
+/// Returns the text of a reference, of which `name` stands between `&` and `;`.
 fn resolved(name: &str) -> Result<String, NoXml> {
     if let Some(text) = resolve_predefined_entity(name) {
         return Ok(text.to_owned());

@@ -99,9 +99,9 @@ pub(crate) fn schema_of<T: JsonSchema + 'static>() -> &'static Value {
         LazyLock::new(Mutex::default);
     let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
     schemas.entry(TypeId::of::<T>()).or_insert_with(|| {
-        let settings = SchemaSettings::draft2020_12();
-        let settings = settings.with(|settings| settings.inline_subschemas = true);
-        let settings = settings.with_transform(RecursiveTransform(take_out_null));
+        let settings = SchemaSettings::draft2020_12()
+            .with(|settings| settings.inline_subschemas = true)
+            .with_transform(RecursiveTransform(take_out_null));
         let schema = settings
             .into_generator()
             .into_root_schema_for::<T>()
@@ -197,12 +197,12 @@ impl Reader<'_> {
             Some(_) | None => Map::new(),
         };
         for (name, property) in &known.properties {
-            if is_merged && self.is_reset(path, given, &known, (name, property)) {
+            if is_merged && self.is_reset(path, given, &known, name, property) {
                 read.remove(*name);
                 continue;
             }
             let before = kept.and_then(|kept| kept.get(name));
-            let value = self.property(path, given, &known, (name, property), before);
+            let value = self.property(path, given, &known, name, property, before);
             read.extend(value.map(|value| ((*name).to_owned(), value)));
         }
         keep(&mut read, &known, kept);
@@ -228,7 +228,8 @@ impl Reader<'_> {
         object: &str,
         given: &Map<String, Value>,
         known: &Known<'_>,
-        (name, schema): (&str, &Value),
+        name: &str,
+        schema: &Value,
         before: Option<&Value>,
     ) -> Option<Value> {
         if known.tag == Some(name) {
@@ -258,7 +259,8 @@ impl Reader<'_> {
         object: &str,
         given: &Map<String, Value>,
         known: &Known<'_>,
-        (name, schema): (&str, &Value),
+        name: &str,
+        schema: &Value,
     ) -> bool {
         let path = join(object, name);
         find(given, name) == Some(&Value::Null)
@@ -344,8 +346,8 @@ impl Reader<'_> {
                 &path,
                 format!("it is missing; it must be {}", one_of(&words)),
             ),
-        };
-        let word = word.ok_or(())?;
+        }
+        .ok_or(())?;
         Ok(branches
             .iter()
             .find(|each| names::word_of(each, tag) == word.as_str()))
@@ -387,8 +389,7 @@ impl Reader<'_> {
         if let Some(problem) = words::length_problem(elements.len(), schema) {
             return self.fault(path, problem);
         }
-        let elements = elements.iter().enumerate();
-        let read = elements.filter_map(|(at, each)| {
+        let read = elements.iter().enumerate().filter_map(|(at, each)| {
             let before = names::same_element(each, schema, before);
             self.value(&format!("{path}[{at}]"), each, &schema["items"], before)
         });
@@ -455,8 +456,10 @@ impl Reader<'_> {
     }
 
     fn fault<T>(&mut self, path: &str, problem: String) -> Option<T> {
-        let path = path.to_owned();
-        self.faults.push(Fault { path, problem });
+        self.faults.push(Fault {
+            path: path.to_owned(),
+            problem,
+        });
         None
     }
 
@@ -545,9 +548,10 @@ fn none_if_empty<'v>(value: &'v Value, schema: &Value) -> &'v Value {
         .any(|keyword| schema.get(keyword).is_some());
     // To empty what answers do not show is a slip.
     let is_hidden = schema["writeOnly"] == true || schema["x-check"] == "headerValue";
-    match value.as_str() == Some("") && is_optional && is_checked && !is_hidden {
-        true => NONE,
-        false => value,
+    if value.as_str() == Some("") && is_optional && is_checked && !is_hidden {
+        NONE
+    } else {
+        value
     }
 }
 

@@ -66,10 +66,10 @@ impl<'s> Known<'s> {
             let place = super::join(path, INNER);
             return Some(format!("it belongs into {place:?}, one level deeper"));
         }
-        let rejected = rejected.map(|(name, _)| name.as_str());
+        let rejected_names = rejected.map(|(name, _)| name.as_str());
         if let Some(meant) = self
             .meant_by(written)
-            .or_else(|| nearest(written, rejected))
+            .or_else(|| nearest(written, rejected_names))
         {
             return Some(format!(
                 "there is no such property; it is probably meant to be {meant:?}"

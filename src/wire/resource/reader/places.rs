@@ -1,5 +1,5 @@
-//! Where properties are in documents of a kind, by what its schema says: for forms, whose fields are named by the ends of
-//! these paths.
+//! Places of properties in documents of a kind, as its schema states them: for forms, whose fields are named by the
+//! ends of these paths.
 
 use std::collections::VecDeque;
 
