@@ -75,7 +75,7 @@ fn of_topic(topic: &Value, to: &mut Translation) {
         });
         let destination = json!({ "endpointType": "WebHook", "properties": webhook });
         let known = ["endpoint", "disableValidation"];
-        of_subscriber(name, subscriber, schemas, destination, &known, to);
+        of_subscriber(name, subscriber, schemas, &destination, &known, to);
     }
     for subscriber in of("serviceBus") {
         let (kind, entity) = match text(subscriber, "queue") {
@@ -101,7 +101,7 @@ fn of_topic(topic: &Value, to: &mut Translation) {
             name_of(subscriber),
             if kind == "ServiceBusQueue" { "queue" } else { "topic" },
         ));
-        of_subscriber(name, subscriber, schemas, destination, &known, to);
+        of_subscriber(name, subscriber, schemas, &destination, &known, to);
     }
     for (kind, instead) in NOT_HERE {
         for subscriber in of(kind) {
@@ -142,7 +142,7 @@ fn of_subscriber(
     topic: &str,
     subscriber: &Value,
     schemas: TopicSchemas,
-    destination: Value,
+    destination: &Value,
     read: &[&str],
     to: &mut Translation,
 ) {
