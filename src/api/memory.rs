@@ -1,4 +1,4 @@
-//! Memory that is kept for connections, so that neither many of them nor one takes that of others.
+//! Limits on the memory that is kept for connections, so that neither one connection nor many take that of others.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -17,25 +17,29 @@ use crate::base::request_memory::RequestMemory;
 use crate::broker::{MessageReceiver, MessagingError};
 use crate::store::Locked;
 
-/// Bytes that are kept for connections whose client has shown no key, and for those of HTTP: 7,000 of AMQP and 5,400 of HTTP have
-/// as many, and less than the 128 MiB that an appliance can spare.
+/// Maximum number of bytes kept for all AMQP connections whose clients have shown no key and all HTTP connections.
+/// 7,000 AMQP connections take this much, or 5,400 HTTP connections. It is less than the 128 MiB that an appliance can
+/// spare.
 const STRANGERS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
 
-/// Bytes that are kept for connections of AMQP whose client has shown a key. One key has half of them beside nobody, over any
-/// number of connections: 5,000 to 6,000 links.
+/// Maximum number of bytes kept for all AMQP connections whose clients have shown a key. One key can take half of them
+/// if there are no other clients, over any number of connections: enough for 5,000 to 6,000 links.
 const CLIENTS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
 
-/// Bytes beyond each of these for messages that are read, of those who keep little: two of the usual largest size, while an answer
-/// over HTTP is made of each.
+/// Size of the reserve beyond [`STRANGERS_BYTES_MAX`], and of that beyond [`CLIENTS_BYTES_MAX`]. The reserve is for
+/// messages that are read for clients that keep little memory: enough for two messages of the usual largest size while
+/// an HTTP answer is made from each.
 const RESERVE_BYTES: usize = 8 * 1_024 * 1_024;
 
-/// Bytes of a message that are taken first where memory is short. Most have no more.
+/// Number of bytes that are taken first for a message where memory is short. Most messages are no larger.
 const SMALL_MESSAGE_BYTES: usize = 4 * 1_024;
 
-/// Bytes that a connection keeps for a client that has shown no key: a token with its request, and two links for it.
+/// Maximum number of bytes that a connection keeps, beyond those of its start, for a client that has shown no key:
+/// enough for a token with the request that carries it, and for the two links to and from `$cbs`.
 const STRANGER_BYTES_MAX: usize = 68 * 1_024;
 
-/// Bytes that a connection keeps for a client that has shown a key, as far as its key has them.
+/// Maximum number of bytes that an AMQP connection keeps for a client that has shown a key, if the share of the key
+/// allows so many.
 const CLIENT_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// The memory that all connections share. Cheap to clone.
@@ -51,19 +55,19 @@ struct Budgets {
     keys: MemoryGroups<String>,
 }
 
-/// Counts an answer over HTTP while it is made of what lies in the store, and what is made of a request. Without a connection it
-/// counts nothing.
+/// Counts the memory that an HTTP answer takes while it is made from stored data, and the memory of the data that is
+/// parsed from its request. Counts nothing for a request that did not come over a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct AnswerMemory(Option<RequestMemory>);
 
 impl AnswerMemory {
-    /// Returns that of a request.
+    /// Returns the counter for the answer to the request with these extensions.
     pub(crate) fn of(request: &Extensions) -> Self {
         Self(request.get().cloned())
     }
 
-    /// Takes memory for an answer for which up to so many bytes are read. Waits for it for a while, so that many who ask at
-    /// once get their turns.
+    /// Takes memory for an answer that is made from up to `bytes_max` bytes of stored data. Waits a limited time for
+    /// the memory, so that many requests at the same time are served in turn.
     pub(crate) async fn reserve(&self, bytes_max: usize) -> Result<(), MessagingError> {
         let Some(request) = &self.0 else {
             return Ok(());
@@ -72,7 +76,9 @@ impl AnswerMemory {
         reserved.map_err(|NothingLeft| MessagingError::NoMemory)
     }
 
-    /// Takes memory for an answer with as many messages as are wanted or, where it is short, with one. Returns how many it is for.
+    /// Takes memory for an answer with `wanted` messages or, where memory is short, with one message. Returns the
+    /// number of messages that memory was taken for. `bytes_max` returns the maximum size of a number of messages in
+    /// bytes.
     pub(crate) async fn reserve_for(
         &self,
         wanted: usize,
@@ -85,8 +91,9 @@ impl AnswerMemory {
         Ok(1)
     }
 
-    /// Locks up to `limit` messages that can be received now. Where memory is short it is one, with as much memory as that one
-    /// takes: a client that receives small messages needs no room for the largest that there may be.
+    /// Locks up to `limit` messages that can be received now, and takes memory for them. Where memory is short, locks
+    /// only one message and takes as much memory as that message needs: a client that receives small messages does not
+    /// need memory for the largest message that is allowed.
     pub(crate) async fn receive(
         &self,
         receiver: &MessageReceiver,
@@ -113,21 +120,22 @@ impl AnswerMemory {
         }
     }
 
-    /// Returns whether memory for so many bytes that are read was taken.
+    /// Takes memory for an answer that is made from up to `bytes_max` bytes of stored data, without waiting. Returns
+    /// whether it was taken.
     fn reserve_now(&self, bytes_max: usize) -> bool {
         let request = self.0.as_ref();
         request.is_none_or(|request| request.reserve_now(bytes_max).is_ok())
     }
 
-    /// Says how many bytes were read.
+    /// Adjusts the memory that is taken for the answer to the number of bytes that were read from the store.
     pub(crate) fn note_read(&self, bytes: usize) {
         if let Some(request) = &self.0 {
             request.note_read(bytes);
         }
     }
 
-    /// Takes memory for so many bytes that are made of the request, in place of what was held before. Waits for it as for an
-    /// answer.
+    /// Takes memory for `bytes` of data that is parsed from the request, in place of the memory that was held before.
+    /// Waits a limited time for it, as [`AnswerMemory::reserve`] does.
     pub(crate) async fn hold(&self, bytes: usize) -> Result<(), MessagingError> {
         let Some(request) = &self.0 else {
             return Ok(());
@@ -136,7 +144,8 @@ impl AnswerMemory {
         held.map_err(|NothingLeft| MessagingError::NoMemory)
     }
 
-    /// Has bytes count that are there already, in place of what was held before.
+    /// Counts `bytes` that are in memory already, in place of those that were held before, even if the limit is
+    /// exceeded.
     pub(crate) fn hold_anyway(&self, bytes: usize) {
         if let Some(request) = &self.0 {
             request.answer_anyway(bytes);
@@ -164,8 +173,8 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Takes what a new connection has from its beginning on. A client that is `None` shares its address with others, as
-    /// those behind a reverse proxy do.
+    /// Takes the `bytes` that a new connection needs from its start. `client` is `None` if the client shares its
+    /// address with others, as the clients behind a reverse proxy do.
     pub fn enter(&self, client: Option<IpAddr>, bytes: usize) -> Result<TakenBytes, NothingLeft> {
         let group = client.map(|client| self.0.addresses.of(client_of(client)));
         let bytes_max = bytes + STRANGER_BYTES_MAX;
@@ -174,16 +183,16 @@ impl Memory {
         account.take(bytes)
     }
 
-    /// Returns the account of a connection of HTTP and of the requests over it. A client that is `None` shares its address
-    /// with others.
+    /// Returns the account of an HTTP connection and of the requests over it. `client` is `None` if the client shares
+    /// its address with others, as the clients behind a reverse proxy do.
     pub fn connection(&self, client: Option<IpAddr>) -> MemoryAccount {
         let group = client.map(|client| self.0.addresses.of(client_of(client)));
         let strangers = &self.0.strangers;
         strangers.closable_account([group, None], usize::MAX)
     }
 
-    /// Returns the account of a request that a proxy passes on for a client. Until a key is shown, it closes alone: the connection is
-    /// that of others, too.
+    /// Returns the account of a request that a proxy passes on for a client. It can be asked to close only until the
+    /// client shows a key, and it closes without its connection, which other clients use, too.
     pub fn requests(&self, client: IpAddr) -> MemoryAccount {
         let group = self.0.addresses.of(client_of(client));
         let strangers = &self.0.strangers;
@@ -192,7 +201,7 @@ impl Memory {
         account
     }
 
-    /// The account of a connection whose client has shown a key.
+    /// Returns the account of an AMQP connection whose client has shown a key.
     pub(in crate::api) fn client(&self, by: &Authority) -> MemoryAccount {
         let Budgets { clients, keys, .. } = &*self.0;
         let groups = [Some(keys.of(by.holder())), None];
@@ -210,7 +219,8 @@ impl Memory {
         account
     }
 
-    /// Bytes that are kept for clients without a key, and for those with one.
+    /// Returns the bytes kept for AMQP connections without a key and all HTTP connections, and those kept for AMQP
+    /// connections with a key.
     pub fn taken(&self) -> (usize, usize) {
         (self.0.strangers.taken(), self.0.clients.taken())
     }

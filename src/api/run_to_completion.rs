@@ -1,7 +1,7 @@
-//! Requests that have begun are carried out, whoever waits for their answer.
+//! Middleware that completes a request once it has begun, even if its client hangs up.
 //!
-//! The HTTP server drops a handler as soon as its client hangs up. In the middle of a change that would
-//! leave the database and the registry in memory apart: a topic that is stored but not served, or a
+//! The HTTP server drops a handler as soon as its client hangs up. A handler that is dropped in the middle of a change
+//! would leave the database and the in-memory registry inconsistent: a topic that is stored but not served, or a
 //! deleted subscription that still gets events.
 
 use axum::extract::Request;
@@ -11,7 +11,8 @@ use futures_util::FutureExt;
 
 use crate::base::request_memory::RequestMemory;
 
-/// Runs the handler on its own, so that it ends even if the client does not wait for it. Until then it counts.
+/// Runs the handler in a task of its own, so that it completes even if the client hangs up. The memory of the request
+/// counts until the handler has completed.
 pub(super) async fn run_to_completion(request: Request, next: Next) -> Response {
     let memory = request.extensions().get::<RequestMemory>().cloned();
     let answering = next.run(request).map(move |answer| {
@@ -21,13 +22,13 @@ pub(super) async fn run_to_completion(request: Request, next: Next) -> Response 
     completed(answering).await
 }
 
-/// Does something on its own, so that it ends even if nobody waits for it.
+/// Runs `work` in a task of its own, so that it completes even if nobody waits for its result.
 pub(super) async fn completed<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,
-        // Nobody cancels it, so it has panicked; whoever answers panics shall hear of it.
+        // The task is never aborted, so it has panicked. The panic goes on to the layer that answers panics.
         Err(failure) => std::panic::resume_unwind(failure.into_panic()),
     }
 }

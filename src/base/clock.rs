@@ -30,13 +30,13 @@ impl Timestamp {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The moment as a calendar date in UTC; years outside of what `time` knows read as the epoch.
+    /// Converts the moment to a calendar date in UTC; a year that the `time` crate cannot represent yields the epoch.
     pub fn to_utc(self) -> OffsetDateTime {
         OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000_000)
             .unwrap_or(OffsetDateTime::UNIX_EPOCH)
     }
 
-    /// A moment of the system's clock; what lies before the epoch reads as the epoch.
+    /// Converts a time of the system clock; times before the epoch yield the epoch.
     pub fn from_system(time: SystemTime) -> Self {
         let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
@@ -115,32 +115,34 @@ pub enum Clock {
     Simulated(Arc<AtomicI64>),
 }
 
-/// How far the wall clock may jump ahead at once to be followed.
+/// Longest forward jump of the wall clock that [`Clock::now`] follows at once.
 const JUMP_FOLLOWED_MAX: Duration = Duration::from_secs(60);
 
-/// How long the wall clock has to stay ahead after a longer jump. One that comes back within this time, as after a wrong
-/// answer of a time server, has changed nothing.
+/// Time for which the wall clock must stay ahead by more than [`JUMP_FOLLOWED_MAX`] before [`Clock::now`] follows it. A
+/// jump that is reversed within this time, such as one caused by a wrong response of a time server, has no effect.
 const JUMP_HELD_FOR: Duration = Duration::from_secs(5 * 60);
 
-/// The machine's clock, made steady (see [`Clock::system`]).
+/// The machine's clock, corrected so that it never goes back (see [`Clock::system`]).
 #[derive(Debug)]
 pub struct SteadyClock {
     began_at: Instant,
     steady: Mutex<Steady>,
 }
 
-/// The last agreement between the wall clock and the monotonic one.
+/// A reference point of the steady clock: a time, and the reading of the monotonic clock at that time. The present time
+/// is `wall` plus the monotonic time that has passed since `at`.
 #[derive(Debug)]
 struct Steady {
     wall: Timestamp,
-    /// The time of the monotonic clock.
+    /// The reading of the monotonic clock when the time was `wall`.
     at: Duration,
-    /// Since when the wall clock is ahead by more than is followed at once.
+    /// The reading of the monotonic clock since which the wall clock has been ahead by more than [`JUMP_FOLLOWED_MAX`];
+    /// `None` while it is not.
     ahead_since: Option<Duration>,
 }
 
 impl Steady {
-    /// Returns the time when the wall clock shows `wall` and the monotonic one `at`.
+    /// Returns the present time, given the readings `wall` of the wall clock and `at` of the monotonic clock.
     fn now(&mut self, wall: Timestamp, at: Duration) -> Timestamp {
         let steady = self.wall + at.saturating_sub(self.at);
         if wall <= steady {
@@ -162,14 +164,15 @@ impl Steady {
     }
 }
 
-/// How far the wall clock is from the time that is told.
+/// The difference between the machine's wall clock and [`Clock::now`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WallClock {
-    /// By no more than is followed at once.
+    /// The difference is at most [`JUMP_FOLLOWED_MAX`].
     Agrees,
-    /// It has jumped ahead, and is not followed yet.
+    /// The wall clock is ahead by this much after a jump that [`Clock::now`] does not follow yet.
     Ahead(Duration),
-    /// It was set back, and is waited for.
+    /// The wall clock is behind by this much, as after it was set back; [`Clock::now`] goes on without it until it has
+    /// caught up.
     Behind(Duration),
 }
 
@@ -187,10 +190,11 @@ impl WallClock {
 }
 
 impl Clock {
-    /// The machine's clock. It never goes back and never stands still: when somebody sets the wall
-    /// clock back, time goes on from where it was at the pace of the monotonic clock, so a retry is
-    /// neither repeated nor put off by the length of the jump. Set ahead by a little, it is followed at once; after a
-    /// longer jump, only if it stays there, so that nothing expires and nothing is handed out early for a mistake.
+    /// The machine's clock. It never goes back and never stands still: when somebody sets the wall clock back, time
+    /// goes on from where it was at the pace of the monotonic clock, so a retry is neither repeated nor put off by the
+    /// length of the jump. A forward jump of the wall clock is followed at once up to [`JUMP_FOLLOWED_MAX`]; a longer
+    /// one is followed only after it has lasted for [`JUMP_HELD_FOR`], so that a jump by mistake neither expires
+    /// anything nor hands out anything early.
     pub fn system() -> Self {
         let steady = Steady {
             wall: wall_now(),
@@ -219,7 +223,7 @@ impl Clock {
         }
     }
 
-    /// How far the machine's wall clock is from [`Clock::now`]. A simulated clock has none.
+    /// Returns the difference between the machine's wall clock and [`Clock::now`]. A simulated clock always agrees.
     pub fn wall_clock(&self) -> WallClock {
         match self {
             Self::System(_) => WallClock::of(wall_now(), self.now()),
@@ -227,7 +231,8 @@ impl Clock {
         }
     }
 
-    /// Moves the clock ahead. That of the system goes on from there at its pace, until the wall clock has caught up.
+    /// Moves the clock ahead by `by`. A system clock goes on from there at the pace of the monotonic clock until the
+    /// wall clock has caught up.
     pub fn advance(&self, by: Duration) {
         match self {
             Self::System(clock) => {
@@ -250,8 +255,8 @@ fn wall_now() -> Timestamp {
     Timestamp::from_system(SystemTime::now())
 }
 
-/// How many times faster than real the waits of the delivery domain pass (retry schedule, minimum
-/// waits, time to live, handshake windows). 1 in production; more for tests and demonstrations.
+/// The factor by which the waits of event delivery (retry schedule, minimum waits, time to live, handshake windows) are
+/// shortened: 1 in production, more for tests and demonstrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeScale(u32);
 
@@ -259,7 +264,7 @@ impl TimeScale {
     /// Waits take as long as the specification says.
     pub const REAL: TimeScale = TimeScale(1);
 
-    /// Divides waits by `factor`; `None` for zero.
+    /// Creates a scale that divides waits by `factor`; `None` for zero.
     pub fn new(factor: u32) -> Option<Self> {
         (factor > 0).then_some(Self(factor))
     }

@@ -1,4 +1,4 @@
-//! Hashes: they identify secrets where these must not be read, and reveal damage of files.
+//! SHA-256 hashes, which identify secrets that must not be readable, and detect damaged files.
 
 use std::io::{self, Read};
 
@@ -19,7 +19,7 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
 }
 
-/// SHA-256 of what comes in pieces.
+/// A SHA-256 hash that is computed incrementally, from data that arrives in pieces.
 pub struct Sha256(Context);
 
 impl Default for Sha256 {
@@ -29,18 +29,18 @@ impl Default for Sha256 {
 }
 
 impl Sha256 {
-    /// Goes on with these bytes.
+    /// Adds `bytes` to the data that is hashed.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// In lower-case hex.
+    /// Returns the hash in lower-case hex.
     pub fn finish(self) -> String {
         hex(self.0.finish().as_ref())
     }
 }
 
-/// SHA-256, in lower-case hex, of all that there is to read, and how many bytes that is.
+/// Returns the SHA-256, in lower-case hex, of all bytes that can be read from `from`, and their number.
 pub fn sha256_of(mut from: impl Read) -> io::Result<(String, u64)> {
     let mut hash = Sha256::default();
     let (mut piece, mut bytes) = (vec![0; PIECE], 0);

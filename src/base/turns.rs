@@ -1,16 +1,17 @@
-//! Queues in which those who have something waiting take turns, so that whoever has much does not make others wait for all
-//! of it.
+//! Fair queues: keys are served round-robin, so that a key with many items does not make the others wait for all of
+//! them.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// A queue of each key in its own order, and of the keys in turn. Keys of one group have its turn together, and take turns in it.
+/// A first-in, first-out queue for each key; the keys are served round-robin. The keys of a group share one turn among
+/// the groups, and are served round-robin within it.
 #[derive(Debug)]
 pub struct FairQueue<K, T> {
     by_key: HashMap<K, VecDeque<T>>,
-    /// The keys of each group of which something waits, the next one first.
+    /// The keys of each group that have waiting items, in the order of their turns.
     groups: HashMap<K, VecDeque<K>>,
-    /// The groups of which something waits, the next one first.
+    /// The groups that have waiting items, in the order of their turns.
     order: VecDeque<K>,
     /// How much waits of all keys.
     len: usize,
@@ -28,12 +29,13 @@ impl<K, T> Default for FairQueue<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
-    /// Adds something behind what waits of `key`, which is a group of its own.
+    /// Adds `item` at the end of the queue of `key`, which forms a group of its own.
     pub fn push(&mut self, key: K, item: T) {
         self.push_in(key.clone(), key, item);
     }
 
-    /// Adds something behind what waits of `key`, which stays in its group for as long as anything waits.
+    /// Adds `item` at the end of the queue of `key`, which belongs to `group`. A key stays in its group for as long as
+    /// it has waiting items.
     pub fn push_in(&mut self, group: K, key: K, item: T) {
         let waiting = self.by_key.entry(key.clone()).or_default();
         if waiting.is_empty() {
@@ -47,12 +49,13 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         self.len += 1;
     }
 
-    /// Takes what is first of the key whose turn it is.
+    /// Takes the first item of the key whose turn it is.
     pub fn pop(&mut self) -> Option<T> {
         self.pop_if(|_| true)
     }
 
-    /// Takes what is first of the next key that has something suitable there. The others keep their turns.
+    /// Takes the first item of the next key whose first item satisfies `suits`. Keys that are passed over keep their
+    /// turns.
     pub fn pop_if(&mut self, suits: impl Fn(&T) -> bool) -> Option<T> {
         let is_next = |key: &K| {
             let first = self.by_key.get(key).and_then(VecDeque::front);
@@ -82,7 +85,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         item
     }
 
-    /// Takes what is last of the key of which most waits, if that is at least two more than wait of `key`.
+    /// Takes the last item of the key with the most waiting items, if it has at least two more than `key`.
     pub fn pop_last_beyond(&mut self, key: &K) -> Option<T> {
         let own = self.waiting(key);
         let most = self.by_key.values_mut().max_by_key(|each| each.len())?;
@@ -93,7 +96,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         most.pop_back()
     }
 
-    /// How much waits of `key`.
+    /// Returns the number of waiting items of `key`.
     pub fn waiting(&self, key: &K) -> usize {
         self.by_key.get(key).map_or(0, VecDeque::len)
     }

@@ -1,4 +1,5 @@
-//! The time zones of readers, by their names in the IANA database, which is part of the program.
+//! Time zones for showing times to people, by their names in the IANA time zone database, which is compiled into the
+//! program.
 
 use jiff::Zoned;
 use jiff::civil::DateTime;
@@ -11,22 +12,22 @@ use crate::base::Timestamp;
 pub struct Zone(TimeZone);
 
 impl Zone {
-    /// Returns UTC, the zone of the clocks of programs.
+    /// Returns UTC, the zone that the clocks of programs use.
     pub fn utc() -> Self {
         Self(TimeZone::UTC)
     }
 
-    /// The zone of that name, if there is one.
+    /// Returns the zone with the IANA name `name`, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         TimeZone::get(name).ok().map(Self)
     }
 
-    /// Its name.
+    /// Returns the zone's IANA name.
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// The names of all that there are.
+    /// Returns the names of all zones in the database.
     pub fn names() -> impl Iterator<Item = String> {
         let names = jiff::tz::db().available();
         names.map(|name| name.as_str().to_owned())
@@ -38,7 +39,7 @@ impl Zone {
         at.to_zoned(self.0.clone())
     }
 
-    /// How far its clocks are ahead at `at`: `UTC`, `UTC+1`, `UTC-3:30`.
+    /// Returns the zone's offset from UTC at `at`: `UTC`, `UTC+1`, `UTC-3:30`.
     pub fn offset(&self, at: Timestamp) -> String {
         let seconds = self.local(at).offset().seconds();
         let (hours, minutes) = (seconds.abs() / 3_600, seconds.abs() % 3_600 / 60);
@@ -60,7 +61,7 @@ impl Zone {
         })
     }
 
-    /// A moment as the browser's field for it has it.
+    /// Formats a moment in local time as browsers' date-and-time fields hold it: `2026-11-21T06:40`.
     pub fn typed(&self, at: Timestamp) -> String {
         self.local(at).strftime("%Y-%m-%dT%H:%M").to_string()
     }

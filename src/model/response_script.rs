@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Entries of one script: more than anybody writes by hand, and quick to search on each request.
 const ENTRIES_MAX: usize = 1_000;
 
-/// The largest number after an `x`.
+/// The most repetitions of one entry, which are written after an `x`: `503x20`.
 const REPEAT_MAX: u32 = 1_000_000;
 
 /// One response of a receiver.
@@ -21,7 +21,7 @@ pub enum ScriptedResponse {
 }
 
 impl fmt::Display for ScriptedResponse {
-    /// The word in a script.
+    /// Writes the response as it is written in a script.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(status) => write!(f, "{status}"),
@@ -55,7 +55,7 @@ pub enum InvalidScript {
 }
 
 impl ResponseScript {
-    /// Always the same status.
+    /// Returns a script that responds to all requests with `status`.
     pub fn always(status: u16) -> Self {
         Self(vec![ScriptEntry {
             response: ScriptedResponse::Status(status),
@@ -130,7 +130,7 @@ fn repeat(times: &str, word: &str) -> Result<u32, InvalidScript> {
         .ok_or_else(|| InvalidScript::Repeat(word.to_owned()))
 }
 
-/// Statuses below 200 are interim responses, which cannot end a request.
+/// Parses a status from 200 to 599. Lower ones are interim responses, which cannot end a request.
 fn status(text: &str, word: &str) -> Result<u16, InvalidScript> {
     text.parse()
         .ok()

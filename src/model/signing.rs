@@ -17,7 +17,7 @@ const PREFIX: &str = "whsec_";
 const BYTES_MIN: usize = 24;
 const BYTES_MAX: usize = 64;
 
-/// Bytes of a generated secret: as many as the hash has.
+/// Bytes of a generated secret: as many as a SHA-256 hash has.
 const BYTES_MADE: usize = 32;
 
 /// Bytes of a secret's hash that represent it in responses: enough to recognise it by, and useless for
@@ -28,7 +28,7 @@ const FINGERPRINT_BYTES: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningSecret(Secret);
 
-/// The text is not a signing secret. The error does not show it.
+/// The error for a text that is not a signing secret. Its message does not show the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it must be \"{PREFIX}\" and {BYTES_MIN} to {BYTES_MAX} bytes in base64; the prefix may be left out"
@@ -54,17 +54,18 @@ impl SigningSecret {
         Self(Secret::new(format!("{PREFIX}{}", STANDARD.encode(*key))))
     }
 
-    /// The secret itself: for the receiver, once.
+    /// Returns the secret in plain text, to be given to the receiver once.
     pub fn reveal(&self) -> &str {
         self.0.reveal()
     }
 
-    /// The bytes that sign.
+    /// Returns the decoded key with which requests are signed.
     pub fn key(&self) -> Zeroizing<Vec<u8>> {
         key_of(self.0.reveal()).expect("it was read before")
     }
 
-    /// Represents the secret in responses.
+    /// Returns the first [`FINGERPRINT_BYTES`] bytes of the secret's SHA-256 hash in hex, which represent it in
+    /// responses.
     pub fn fingerprint(&self) -> String {
         let mut hash = sha256_hex(self.0.reveal().as_bytes());
         hash.truncate(2 * FINGERPRINT_BYTES);
@@ -82,15 +83,17 @@ fn key_of(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 pub struct ActiveSecret {
     pub secret: SigningSecret,
     pub created_at: Timestamp,
-    /// `None` for the newest; an older one signs beside it until then.
+    /// The time at which the secret stops signing; `None` for the newest, beside which older secrets sign until they
+    /// expire.
     pub expires_at: Option<Timestamp>,
 }
 
-/// The secrets of one subscription, newest first; none for one that does not sign.
+/// The signing secrets of one subscription, newest first; empty if the subscription does not sign.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signing(pub Vec<ActiveSecret>);
 
-/// One more secret would end another one early.
+/// The error of a rotation after which more than [`SIGNING_SECRETS_MAX`] secrets would be in use, so that one had to
+/// end early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{SIGNING_SECRETS_MAX} signing secrets are in use, which is the most; rotate with a shorter grace \
@@ -105,7 +108,8 @@ impl Signing {
         self.0.iter().filter(signs)
     }
 
-    /// These secrets after a new one: each signs for the `grace` time at most, and expired ones are dropped.
+    /// Returns the secrets after a rotation to `secret`: the older ones sign for at most `grace` from `now` on, and
+    /// expired ones are dropped.
     pub fn rotated(
         &self,
         secret: SigningSecret,

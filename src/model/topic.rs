@@ -24,7 +24,7 @@ ids! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     pub id: TopicId,
-    /// Whose names it shares.
+    /// The Service Bus namespace in which the name is unique.
     pub service_bus_namespace: ServiceBusNamespace,
     pub name: TopicName,
     pub kind: TopicKind,
@@ -34,13 +34,13 @@ pub struct Topic {
     pub updated_at: Timestamp,
 }
 
-/// The namespace of Service Bus in which an entity has its name. It is no namespace of Event Grid: those have topics of
-/// events in them, which share the names of the default one like all others.
+/// The Service Bus namespace that scopes the names of entities. It is not a namespace of Event Grid: a topic in an
+/// Event Grid namespace has its name, like every other entity, in the default Service Bus namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceBusNamespace(Cow<'static, str>);
 
 impl ServiceBusNamespace {
-    /// The only one that there is.
+    /// The only Service Bus namespace.
     pub const DEFAULT: Self = Self(Cow::Borrowed("default"));
 
     /// Returns the namespace that the store names.
@@ -53,8 +53,8 @@ impl ServiceBusNamespace {
     }
 }
 
-/// A kind of topic, with what the operator decides about one. Questions about topics are answered by matching on it, so
-/// that the compiler names each place that a new kind concerns.
+/// The kind of a topic, with the settings that are particular to it. Code that depends on the kind matches on every
+/// variant, so that the compiler reports each place that a new kind affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopicKind {
     /// A topic of events that belongs to no namespace.
@@ -64,7 +64,7 @@ pub enum TopicKind {
         /// How long deliveries may live at most.
         event_retention: Duration,
     },
-    /// A queue of Service Bus. All else about it is in its own subscription, which receivers pull.
+    /// A Service Bus queue. Its other settings are in its own subscription, from which receivers pull.
     Queue(SendRules),
     /// A topic of Service Bus.
     ServiceBus(ServiceBusTopic),
@@ -94,7 +94,7 @@ impl TopicKind {
         }
     }
 
-    /// Returns the noun that it is.
+    /// Returns the kind of entity that a topic of this kind is called in messages and in the management API.
     pub fn entity(&self) -> EntityKind {
         match self {
             Self::Custom(_) | Self::Namespace { .. } | Self::System(_) => EntityKind::Topic,
@@ -103,7 +103,7 @@ impl TopicKind {
         }
     }
 
-    /// Returns what publishers send over HTTP.
+    /// Returns the schema of the events that publishers send over HTTP.
     pub fn input_schema(&self) -> &InputSchema {
         match self {
             Self::Custom(topic) => &topic.input_schema,
@@ -173,13 +173,14 @@ impl TopicKind {
         }
     }
 
-    /// Says whether one may take the place of what is there: of the same kind, with the same input.
+    /// Returns whether a topic of the kind `now` may be redefined as this kind: only with an unchanged kind and input
+    /// schema.
     pub fn may_replace(&self, now: &Self) -> bool {
         self.name() == now.name() && self.input_schema() == now.input_schema()
     }
 }
 
-/// The nouns that share one space of names. Each has a part of the management API of its own.
+/// The kinds of entities whose names are unique among all of them. Each kind has its own path in the management API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntityKind {
     /// A topic of events: custom, of a namespace, or built in.
@@ -189,7 +190,7 @@ pub enum EntityKind {
 }
 
 impl EntityKind {
-    /// Its name in a sentence.
+    /// Returns the name of the kind as it is written in a sentence.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Topic => "topic",
@@ -198,7 +199,7 @@ impl EntityKind {
         }
     }
 
-    /// The part of the management API that has all of the kind.
+    /// Returns the path of the management API under which all entities of this kind are.
     pub fn path(self) -> &'static str {
         match self {
             Self::Topic => "/topics",
@@ -224,10 +225,10 @@ pub struct CustomTopic {
     pub as_written: AsWritten,
 }
 
-/// The region of what nobody has given one.
+/// The Azure region of a resource for which none was given.
 pub const LOCATION: &str = "local";
 
-/// The one that answers show in place of a built-in topic.
+/// Returns the definition that responses show in place of that of a built-in topic.
 impl Default for CustomTopic {
     fn default() -> Self {
         Self {
@@ -275,7 +276,7 @@ pub enum InputSchema {
 }
 
 impl InputSchema {
-    /// Azure's name.
+    /// Returns the schema's name in Azure's API.
     pub fn name(&self) -> &'static str {
         match self {
             Self::EventGridSchema => "EventGridSchema",

@@ -16,7 +16,8 @@ pub(super) struct Block {
     pub(super) by_name_only: bool,
 }
 
-/// The block of an address; `None` for a public one. IPv4-mapped addresses must be in canonical form.
+/// Returns the block that contains `address`, or `None` if the address is public. An IPv4-mapped IPv6 address must be
+/// passed in canonical form, that is, as an IPv4 address.
 pub(super) fn block_of(address: IpAddr) -> Option<Block> {
     let listed = BLOCKS.iter().find(|block| block.net.contains(&address));
     listed.copied().or_else(|| match address {
@@ -27,7 +28,7 @@ pub(super) fn block_of(address: IpAddr) -> Option<Block> {
     })
 }
 
-/// The IPv4 address that packets to `address` end at, if it embeds one.
+/// Returns the IPv4 address that `address` embeds, if any: packets to `address` are delivered to that one in the end.
 pub(super) fn carried_by(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let tail = |bytes: [u8; 16]| Ipv4Addr::from([bytes[12], bytes[13], bytes[14], bytes[15]]);
     let bytes = address.octets();
@@ -46,7 +47,8 @@ pub(super) fn carried_by(address: Ipv6Addr) -> Option<Ipv4Addr> {
         .then(|| Ipv4Addr::from([bytes[2], bytes[3], bytes[4], bytes[5]]))
 }
 
-/// RFC 5214: an interface identifier of 0:5efe or 200:5efe and an IPv4 address, under any prefix.
+/// Reports whether `address` is an ISATAP address (RFC 5214): under any prefix, its interface identifier is 0:5efe,
+/// whose universal and group bits may be set (such as 200:5efe), followed by an IPv4 address.
 fn is_isatap(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     segments[4] & !0x0300 == 0 && segments[5] == 0x5efe
@@ -111,11 +113,11 @@ const TEREDO: Ipv6Net = net6([0x2001, 0, 0], 32);
 const SIX_TO_FOUR: Ipv6Net = net6([0x2002, 0, 0], 16);
 const GLOBAL_UNICAST: Ipv6Net = net6([0x2000, 0, 0], 3);
 
-/// From IANA's registries of special-purpose addresses, and the clouds' own documentation. The first
-/// block that contains an address names it, so the narrow ones come first.
+/// Blocks from IANA's registries of special-purpose addresses and from the documentation of the cloud providers. An
+/// address belongs to the first block that contains it, so narrow blocks come before wide ones.
 const BLOCKS: [Block; 45] = [
-    // AWS, Azure, Google Cloud and others; ECS tasks; EKS pods; Azure's WireServer (a public address);
-    // Alibaba Cloud; Oracle Cloud.
+    // Metadata services, those with IPv4 addresses in this order: AWS, Azure, Google Cloud and others; ECS tasks; EKS
+    // pods; Azure's WireServer (a public address); Alibaba Cloud; Oracle Cloud.
     metadata4([169, 254, 169, 254]),
     metadata4([169, 254, 170, 2]),
     metadata4([169, 254, 170, 23]),

@@ -1,7 +1,7 @@
 //! Authentication to a webhook: TLS settings and the header `Authorization`.
 //!
-//! Tokens of authorization servers are fetched by the same transport as everything else, one fetch at a time
-//! per subscription, and kept until shortly before they expire or until a webhook rejects one.
+//! Access tokens are requested from authorization servers through the same transport as all other requests, at most one
+//! at a time per subscription. A token is cached until shortly before it expires, or until the webhook rejects it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ use crate::wire::client_credentials::{self as wire, AccessToken};
 /// The status by which a webhook rejects a token.
 const UNAUTHORIZED: u16 = 401;
 
-/// Subscriptions whose tokens are kept; beyond it, those that no request uses are dropped.
+/// Number of cached tokens, one per subscription, at which those that no request uses are dropped.
 const SLOTS_MAX: usize = 4_096;
 
 /// The fetched tokens. Cheap to clone; clones share them.
@@ -72,8 +72,8 @@ impl TokenBook {
 }
 
 impl Outbound {
-    /// Sends a request with the credentials of the subscription's webhook. Also returns what hides its secrets
-    /// in whatever came back.
+    /// Sends a request with the credentials of the subscription's webhook. Also returns the mask that hides the secrets
+    /// of the request in its response or error.
     pub(super) async fn send(
         &self,
         id: SubscriptionId,
@@ -109,8 +109,8 @@ impl Outbound {
         self.transport.send(request).await
     }
 
-    /// A kept token may have been revoked. If it is rejected, the request is repeated once with a new one,
-    /// since a 401 would dead-letter the delivery.
+    /// Sends a request with an access token. A cached token may have been revoked: if the webhook answers 401 to it,
+    /// the request is repeated once with a new token, since a 401 would dead-letter the delivery.
     async fn send_with_token(
         &self,
         id: SubscriptionId,
@@ -169,7 +169,8 @@ impl Outbound {
         })
     }
 
-    /// Fails if the authorization server could not be asked because of others.
+    /// Requests a token from the authorization server. The outer error is [`TransportError::NoPlace`]: the request was
+    /// not sent, because too many other host names were being looked up. The inner error says why there is no token.
     async fn fetch(
         &self,
         client: &ClientCredentials,
@@ -203,7 +204,7 @@ impl Outbound {
     }
 }
 
-/// How long a token is used.
+/// Returns how long a token is used: for its lifetime less a margin.
 fn lasts(life: Option<Duration>) -> Duration {
     let lifetime = life.unwrap_or(TOKEN_LIFE);
     lifetime.saturating_sub(TOKEN_MARGIN.min(lifetime / 10))
@@ -215,7 +216,8 @@ fn with(request: &TransportRequest, token: &RequestToken) -> TransportRequest {
     request
 }
 
-/// Values that cannot be headers were rejected when they were configured.
+/// Sets the header `Authorization` to `value`. A value that a header cannot hold would be left out, but was rejected
+/// when it was configured.
 fn authorize(request: &mut TransportRequest, value: &Secret) {
     if let Ok(mut value) = HeaderValue::from_str(value.reveal()) {
         value.set_sensitive(true);

@@ -58,7 +58,8 @@ pub enum EgressDenied {
     UserInfo,
 }
 
-/// The network around an address, if it is more than the address itself.
+/// Returns the part of an error message that offers to allow the whole network `net`, or an empty text if `net` is a
+/// single address.
 fn or_network(net: &IpNet) -> String {
     if net.prefix_len() == net.max_prefix_len() {
         String::new()
@@ -80,7 +81,7 @@ impl EgressPolicy {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(EgressDenied::UserInfo);
         }
-        // The parsed host, never its text: 0x7f.1 and 2130706433 are 127.0.0.1 by now.
+        // Checks the parsed host, never its text: the URL parser has turned 0x7f.1 and 2130706433 into 127.0.0.1.
         match url.host() {
             None | Some(Host::Domain("")) => Err(EgressDenied::NoHost),
             Some(Host::Domain(_)) => Ok(()),
@@ -89,7 +90,7 @@ impl EgressPolicy {
         }
     }
 
-    /// Returns whether this machine may not be called unless `allow` says so.
+    /// Returns whether 127.0.0.1 is denied only because `allow` does not list it; `false` if `deny` lists it.
     pub fn shuts_out_this_machine(&self) -> bool {
         let judged = self.check_address(Ipv4Addr::LOCALHOST.into());
         matches!(judged, Err(EgressDenied::NotPublic { .. }))

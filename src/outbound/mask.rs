@@ -1,4 +1,4 @@
-//! Hides in what comes back the secrets that were sent: receivers echo requests, and what they answer is
+//! Hides the secrets of a request in its response or error: receivers may echo requests, and their responses are
 //! recorded and shown.
 
 use http::HeaderValue;
@@ -14,13 +14,15 @@ use crate::wire::client_credentials::basic;
 /// The text in the place of a secret.
 const HIDDEN: &str = "***";
 
-/// Shorter secrets are in texts by chance: hiding them would say what they are, and garble the text.
+/// Minimum length in bytes of a secret that is hidden. A shorter one may occur in a text by chance; hiding it there
+/// would reveal it, and garble the text.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// Shorter values in a query are not hidden: most of them are versions, formats and numbers.
+/// Minimum length in bytes of the value of a query parameter that is hidden. Most of the shorter ones are versions,
+/// formats and numbers.
 const QUERY_VALUE_BYTES_MIN: usize = 8;
 
-/// The secrets of one request, in the forms in which they are likely to come back.
+/// The secrets of one request, each in the encodings in which a response is likely to repeat it.
 #[derive(Default)]
 pub(super) struct Mask {
     /// The longest first, so that of two of which one holds the other nothing is left over.
@@ -68,7 +70,8 @@ impl Mask {
         mask
     }
 
-    /// Hides one more.
+    /// Adds a secret to hide, in plain text and as it is encoded in JSON and in a form. A secret shorter than
+    /// `SECRET_BYTES_MIN` is left out.
     pub(super) fn add(&mut self, secret: &str) {
         if secret.len() < SECRET_BYTES_MIN {
             return;
@@ -92,7 +95,7 @@ impl Mask {
         }
     }
 
-    /// The values of a query, as they are written and as they are meant.
+    /// Adds the values of the parameters in a query string, both percent-encoded as written and decoded.
     fn add_values(&mut self, query: &str) {
         let written = query
             .split('&')
@@ -158,13 +161,13 @@ impl Mask {
         }
     }
 
-    /// `text` without them.
+    /// Returns `text` with its secrets replaced by `HIDDEN`.
     pub(super) fn text(&self, text: String) -> String {
         let hidden = self.bytes(text.as_bytes());
         hidden.map_or(text, |bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// `None` where there are none.
+    /// Returns `bytes` with their secrets replaced by `HIDDEN`, or `None` if they contain none.
     fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut hidden: Option<Vec<u8>> = None;
         let mut at = 0;

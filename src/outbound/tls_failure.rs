@@ -1,11 +1,11 @@
-//! Failures of TLS in words that say what to do.
+//! Plain-language descriptions of TLS errors, which say what to do about them.
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 use crate::base::Timestamp;
 
-/// Returns what went wrong, as far as there is more to say than the library does.
+/// Returns a description of the error, or `None` if it would say no more than the message of rustls.
 pub(super) fn in_words(failure: &Error) -> Option<String> {
     if let Error::InvalidCertificate(problem) = failure {
         return of_certificate(problem);
@@ -55,7 +55,8 @@ fn of_certificate(problem: &CertificateError) -> Option<String> {
     Some(words)
 }
 
-/// The name alone of one that the library writes with its kind: `DnsName("a.example")`.
+/// Returns the bare name from one that rustls formats with its type, such as `DnsName("a.example")`; any other text is
+/// returned unchanged.
 fn plain(presented: &str) -> &str {
     presented.split('"').nth(1).unwrap_or(presented)
 }

@@ -1,4 +1,4 @@
-//! Fetching an access token (RFC 6749, section 4.4): the request's form, and what the answer says.
+//! Access token requests of the OAuth 2.0 client credentials grant (RFC 6749, section 4.4), and the responses to them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::model::access::Secret;
 use crate::model::credentials::{ClientCredentials, SecretPlace};
 
-/// Characters of an authorization server's error code that are shown.
+/// Maximum length of an authorization server's error code. A longer one is not shown at all.
 const ERROR_CODE_MAX: usize = 60;
 
 /// A token and how long it lives, if the server says so.
@@ -21,7 +21,7 @@ pub struct AccessToken {
     pub life: Option<Duration>,
 }
 
-/// The body of the request: a form.
+/// Returns the body of the access token request, in the encoding of forms (`application/x-www-form-urlencoded`).
 pub fn form(client: &ClientCredentials) -> Zeroizing<String> {
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
@@ -38,8 +38,8 @@ pub fn form(client: &ClientCredentials) -> Zeroizing<String> {
     Zeroizing::new(form.finish())
 }
 
-/// The value of `Authorization`, where the client's secret goes there; both parts are encoded as in
-/// a form first (section 2.3.1).
+/// Returns the value of the header `Authorization`, if the client's secret is sent in it. The id and the secret of the
+/// client are encoded as in a form first (RFC 6749, section 2.3.1).
 pub fn authorization(client: &ClientCredentials) -> Option<Secret> {
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     (client.sent_in == SecretPlace::Header).then(|| {
@@ -61,7 +61,7 @@ pub fn bearer(token: &Secret) -> Secret {
     Secret::new(format!("Bearer {}", token.reveal()))
 }
 
-/// Reports whether a text can stand in a header as a token.
+/// Reports whether a text can be sent as a bearer token in a header: it is not empty, and is visible ASCII only.
 pub fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -75,7 +75,8 @@ struct TokenResponse {
     error: Option<String>,
 }
 
-/// Reads the server's answer; else what is wrong with it, in words that show no secret.
+/// Reads the authorization server's response to an access token request. The error says what is wrong with the
+/// response, without any secret.
 pub fn read(status: u16, body: &[u8]) -> Result<AccessToken, String> {
     let read: Option<TokenResponse> = serde_json::from_slice(body).ok();
     if status != 200 {
@@ -90,7 +91,7 @@ pub fn read(status: u16, body: &[u8]) -> Result<AccessToken, String> {
         .access_token
         .filter(|token| is_token(token))
         .ok_or("the authorization server answered 200, but without access_token")?;
-    // Missing though required (section 5.1), it can only mean the usual one.
+    // RFC 6749, section 5.1, requires `token_type`. A response without it is taken to mean a bearer token.
     let is_bearer = |kind: &String| kind.eq_ignore_ascii_case("bearer");
     if !answer.token_type.as_ref().is_none_or(is_bearer) {
         return Err("the authorization server's token is no bearer token".to_owned());
@@ -107,7 +108,8 @@ fn whole_seconds(value: &serde_json::Value) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// The codes of the standard are words like `invalid_client`; anything else may be anything.
+/// Reports whether a text has the form of an error code of RFC 6749, such as `invalid_client`. Any other text could
+/// hold anything, even a secret.
 fn is_code(code: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     code.len() <= ERROR_CODE_MAX && code.chars().all(allowed)

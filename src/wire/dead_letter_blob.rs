@@ -1,5 +1,4 @@
-//! Blobs of dead letters as Azure lays them out: their names and what they hold (rule 9.2; of namespace
-//! topics rule N7).
+//! Names and contents of dead-letter blobs, in the layout of Azure Event Grid (rule 9.2; for namespace topics rule N7).
 
 use aws_lc_rs::digest::{Context, SHA256};
 use uuid::Uuid;
@@ -26,8 +25,8 @@ pub struct BlobTitle<'a> {
 }
 
 impl BlobTitle<'_> {
-    /// The name inside the container: `BILLING/2026/11/21/6/{guid}.json`, or
-    /// `shop/orders/billing/2026/…` of a namespace topic. The date is UTC, without padding.
+    /// Returns the name of the blob in its container: `BILLING/2026/11/21/6/{guid}.json`, or
+    /// `shop/orders/billing/2026/…` for a namespace topic. The date and the hour are in UTC, without leading zeros.
     pub fn name(&self) -> String {
         let (at, guid) = (self.at.to_utc(), self.guid());
         let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
@@ -56,7 +55,7 @@ impl BlobTitle<'_> {
     }
 }
 
-/// The text of a blob: an array of records.
+/// Returns the content of a blob: a JSON array of `records`, each of which is encoded already.
 pub fn text(records: &[Vec<u8>]) -> Vec<u8> {
     let bytes: usize = records.iter().map(|record| record.len() + 1).sum();
     let mut text = Vec::with_capacity(bytes + 2);

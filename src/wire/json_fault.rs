@@ -1,8 +1,9 @@
-//! Descriptions of what is wrong with a text that is not JSON, in words for whoever wrote it.
+//! Plain-language descriptions of JSON syntax errors, for the author of the text.
 
 use serde_json::Error;
 
-/// Parts of the parser's messages, and what they come to for somebody who looks at the text.
+/// Parts of serde_json's error messages, each with a description for the author of the text. The first part that a
+/// message contains applies.
 #[rustfmt::skip] // a table
 const MEANINGS: [(&str, &str); 9] = [
     ("EOF", "it ends too early; a bracket, a brace or a quotation mark is still open"),
@@ -17,7 +18,7 @@ const MEANINGS: [(&str, &str); 9] = [
         brackets or an object in braces"),
 ];
 
-/// Where the parser stopped, and why: `line 1, column 7: it ends too early; …`.
+/// Returns where the parser stopped, and why, such as `line 1, column 7: it ends too early; …`.
 pub fn words(error: &Error) -> String {
     let said = error.to_string();
     let meaning = MEANINGS

@@ -1,5 +1,5 @@
-//! Typed forms: a struct with serde names the fields, the template's macros (`templates/forms.html`) draw them, and
-//! what is wrong is said at each field, all of it at once.
+//! Typed forms: a struct that implements serde's traits names the fields, the macros of `templates/forms.html` draw
+//! them, and each error is shown at its field, all errors at once.
 
 use std::fmt::Display;
 
@@ -19,7 +19,7 @@ pub(crate) struct FilledForm<T> {
 }
 
 impl<T: Serialize + DeserializeOwned + Default> FilledForm<T> {
-    /// A form that is filled in with `values`. Fields that are left empty are none of it.
+    /// Returns a form that is filled in with `values`. Its pairs of names and values leave out empty fields.
     pub(crate) fn with(values: T) -> Self {
         let text = serde_html_form::to_string(&values).unwrap_or_default();
         let pairs = url::form_urlencoded::parse(text.as_bytes()).into_owned();
@@ -72,7 +72,8 @@ impl<T> FilledForm<T> {
         self.faults.status()
     }
 
-    /// All that is wrong, to stand above the fields: to be asked for when they are drawn, which tells where they are.
+    /// Returns all errors, to be shown above the fields; `None` if there are none. Must be called after the fields are
+    /// drawn, since drawing a field assigns its errors to it.
     pub(crate) fn problem(&self) -> Option<FormProblem> {
         self.faults.told()
     }
@@ -88,19 +89,21 @@ impl<T> FilledForm<T> {
         !self.faults.is_empty() || names.iter().any(|name| !self.value(name).is_empty())
     }
 
-    /// The moment that is typed into a field, as the browser's field for it has it.
+    /// Returns the moment in a field in the format of `<input type="datetime-local">`, in the reader's time zone; a
+    /// text that is not a moment is returned unchanged.
     pub(crate) fn moment(&self, name: &str) -> String {
         let (zone, text) = (&PageReader::current().zone, self.value(name));
         let at = zone.moment(text);
         at.map_or_else(|| text.to_owned(), |at| zone.typed(at))
     }
 
-    /// Begins to draw a field: what is wrong with it; empty for nothing.
+    /// Returns the errors of a field that is about to be drawn, and assigns them to it; empty if there are none.
     pub(crate) fn field(&self, name: &str, label: impl Display, _: &str, _: &str) -> String {
         self.faults.at(name, name, &label.to_string())
     }
 
-    /// It has no more to say of its fields than their templates, and of choices neither.
+    /// Returns no further help for a field: the template has all of it. The macros call this method, and
+    /// [`FilledForm::chose`] for a chosen option, since other types of forms return something.
     pub(crate) fn help(&self, _: &str) -> &'static str {
         ""
     }

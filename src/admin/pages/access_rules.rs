@@ -1,4 +1,5 @@
-//! Access rules of queues and Service Bus topics: the list, the page of one with its keys, and the form.
+//! Access rules of queues and Service Bus topics: the list, the page of one rule with its keys, and the form that
+//! creates or edits a rule.
 
 use std::sync::Arc;
 

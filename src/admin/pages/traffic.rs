@@ -17,10 +17,10 @@ const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// No chart shows less, however new the installation is.
+/// Shortest time that a chart shows, however new the installation is.
 const SHORTEST_MS: i64 = 15 * MINUTE_MS;
 
-/// How far back charts reach. Steps are no finer than what counters are kept by at that age.
+/// Time range of the charts. Its slots are no shorter than the interval by which counters of that age are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     /// In the address.
@@ -42,10 +42,11 @@ const RANGES: [Range; 5] = [
 ];
 
 impl Range {
-    /// Returns the part of the range since `since` and its number of slots, in finer steps where that part is short.
+    /// Returns the range to draw for the time since `since`, and its number of slots. Chooses a range with shorter
+    /// slots if that time fits into it.
     fn since(self, since: Timestamp, now: Timestamp) -> (Self, i64) {
         let since_ms = since.as_ms().min(now.as_ms() - SHORTEST_MS);
-        // Slots begin at full steps, and that of the beginning is one of them.
+        // A slot begins at a multiple of its length, and the slot that contains the beginning counts, too.
         let slots = |range: &Self| {
             now.as_ms().div_euclid(range.step_ms) - since_ms.div_euclid(range.step_ms) + 1
         };
@@ -54,7 +55,7 @@ impl Range {
         (chosen, slots(&chosen).min(chosen.slots))
     }
 
-    /// How the beginning of a slot is written.
+    /// Formats the beginning of a slot: its date, its time of day or both, by the length of the slots.
     fn text(self, at: Timestamp) -> String {
         let pattern = match self.step_ms {
             DAY_MS.. => "%-d %b",
@@ -64,7 +65,7 @@ impl Range {
         Time::by(pattern, at).text()
     }
 
-    /// `21:00–22:00`; for a day its date.
+    /// Formats a slot by its beginning and end (`21:00–22:00`), or by its date if it lasts a day.
     pub(crate) fn slot(self, slot: &TrafficSlot) -> String {
         let (at, end_ms) = (slot.start_at, slot.start_at.as_ms() + self.step_ms);
         let end = Time::by("–%H:%M", Timestamp::from_ms(end_ms)).text();
@@ -72,7 +73,7 @@ impl Range {
     }
 }
 
-/// The part of an address that chooses the range.
+/// Query parameter in the URL of a page that chooses the range.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct RangeChoice {
     #[serde(default)]
@@ -101,7 +102,7 @@ pub(crate) struct TrafficCharts {
 
 part!(TrafficCharts);
 
-/// A colour, a shape and a name of something that is drawn, and its value in a slot.
+/// Data series of a chart: its colour, its shape, its label, and its value in a slot.
 type Drawn = (
     &'static str,
     &'static str,
@@ -109,7 +110,8 @@ type Drawn = (
     fn(&TrafficSlot) -> Option<f64>,
 );
 
-/// A chart: what is drawn; its unit, its axis and what is most remarkable; and what is said of each slot.
+/// Definition of a chart: `drawn` has its data series, `head` returns its unit, its scale and its peak, and `say`
+/// describes a slot in words.
 struct ChartPlan {
     id: &'static str,
     title: &'static str,
@@ -118,7 +120,7 @@ struct ChartPlan {
     say: fn(&TrafficSlot) -> String,
 }
 
-/// How attempts ended, which share succeeded, how long deliveries took, and what is left.
+/// Charts of the results of delivery attempts, the success rate, the delivery time and the pending deliveries.
 #[rustfmt::skip] // a table
 const CHARTS: [ChartPlan; 4] = [
     ChartPlan {
@@ -168,7 +170,8 @@ const CHARTS: [ChartPlan; 4] = [
     },
 ];
 
-/// The first two for what receivers pull: what is not acknowledged, or not yet, is no failure of anybody.
+/// Charts that replace the first two of [`CHARTS`] where receivers pull the events: an event that is not acknowledged,
+/// or not yet, is not a failure.
 #[rustfmt::skip] // as those above
 const PULLED: [ChartPlan; 2] = [
     ChartPlan {
@@ -213,7 +216,8 @@ fn counted(unit: String, most: u64) -> (String, Scale, String) {
 }
 
 impl TrafficCharts {
-    /// Reads what `choice` asks for of something that there is since `since`, for the page at `path`.
+    /// Reads the traffic of `of` in the range that `choice` selects, for the page at `path`. `since` is the moment
+    /// since which there is something to count.
     pub(crate) async fn read(
         site: &Site,
         of: TrafficOf,
@@ -236,12 +240,12 @@ impl TrafficCharts {
         })
     }
 
-    /// Sets whether receivers pull the events, which have other charts.
+    /// Sets whether receivers pull the events: the charts of pulled events differ from those of pushed ones.
     pub(crate) fn pulled(self, is_pulled: bool) -> Self {
         Self { is_pulled, ..self }
     }
 
-    /// The ranges to choose from: addresses, titles, and whether it is the chosen one.
+    /// Returns the ranges to choose from, each with its URL, its title, and whether it is the chosen one.
     pub(crate) fn ranges(&self) -> [(String, &'static str, bool); 5] {
         RANGES.map(|range| {
             let href = link(&self.path, &[("range", range.name.to_owned())]);
@@ -249,13 +253,13 @@ impl TrafficCharts {
         })
     }
 
-    /// How long the slowest took but for one in twenty, slot by slot.
+    /// Returns the 95th percentile of the delivery time in each slot, in milliseconds; 0 for a slot without deliveries.
     pub(crate) fn slowest(&self) -> Vec<f64> {
         let slowest = self.slots.iter().map(|slot| drawn_ms(slot, 0.95));
         slowest.map(Option::unwrap_or_default).collect()
     }
 
-    /// The slots of the table, the newest first: none from before there was anything to count.
+    /// Returns the slots of the table, the newest first, without those that ended before there was anything to count.
     fn recorded(&self) -> impl Iterator<Item = &TrafficSlot> {
         let begins = self.since.as_ms() - self.range.step_ms;
         let slots = self.slots.iter().rev();
@@ -266,12 +270,13 @@ impl TrafficCharts {
         self.slots.iter().map(count).max().unwrap_or(0)
     }
 
-    /// Five at most, of which the last is now.
+    /// Returns the labels of the time axis, each with its position in percent of the axis: five at most, the last of
+    /// which is the present time.
     fn times(&self) -> Vec<(f64, String)> {
         let (slots, range) = (&self.slots, self.range);
         let every = slots.len().div_ceil(4).max(1);
         let width = 100.0 / slots.len().max(1) as f64;
-        // What would stand under the last word is left out.
+        // Labels that would overlap the last one are left out.
         let room = slots.len().saturating_sub(every / 2);
         let starts = slots
             .iter()
@@ -322,7 +327,7 @@ impl TrafficCharts {
     }
 }
 
-/// How many of a hundred attempts succeeded, if there were any.
+/// Returns the percentage of attempts that succeeded; `None` if there were no attempts.
 fn share(slot: &TrafficSlot) -> Option<f64> {
     (slot.tried() > 0).then(|| slot.delivered as f64 * 100.0 / slot.tried() as f64)
 }
@@ -339,8 +344,8 @@ fn drawn_ms(slot: &TrafficSlot, share: f64) -> Option<f64> {
     slot.latency.within_ms(share).map(in_ms)
 }
 
-/// Returns the bound in milliseconds. A time above the highest bound is drawn as a week, which is as long as a delivery
-/// lives (rule N9).
+/// Returns the bound in milliseconds. A time above the highest bound is drawn as a week, the longest time that a
+/// delivery can live (rule N1.1).
 fn in_ms(bound: Bound) -> f64 {
     match bound {
         Bound::Within(ms) => ms as f64,
@@ -348,11 +353,12 @@ fn in_ms(bound: Bound) -> f64 {
     }
 }
 
-/// `≤ 25 ms`, since only the bounds between times are known, `over a day`, or a dash where nothing was delivered.
+/// Formats an upper bound of a delivery time: `≤ 25 ms`, since only the bounds of histogram buckets are known;
+/// `over a day` if it is above the highest bound; a dash where nothing was delivered.
 pub(crate) fn bound(bound: Option<Bound>) -> String {
     match bound {
         None => "–".to_owned(),
-        // Held together, as one number before its unit.
+        // A no-break space keeps the sign and the number on one line.
         Some(Bound::Within(ms)) => format!("≤\u{a0}{}", print::span(Duration::from_millis(ms))),
         Some(Bound::Longer) => "over a day".to_owned(),
     }

@@ -1,5 +1,5 @@
-//! How templates print values of the model: `{{ at|relative }}`, `{{ bytes|size }}`. A page's module imports this
-//! one by its name, and its template finds them.
+//! Askama filters that print values of the model: `{{ at|relative }}`, `{{ bytes|size }}`. The module of a page imports
+//! this module under the name `filters`, where Askama looks up the filters of the page's template.
 
 #![allow(unreachable_pub, reason = "the macro makes public items of them")]
 
@@ -12,7 +12,7 @@ use super::print;
 use crate::admin::widgets::time::Time;
 use crate::base::Timestamp;
 
-/// A value, or a reference to one, as templates have them.
+/// Converts a value, or a reference to one, to the type that a filter takes: templates pass either.
 pub(crate) trait Plain<T> {
     fn plain(&self) -> T;
 }
@@ -59,18 +59,18 @@ filters! {
     size: u64 => String, print::bytes;
     /// `1 min 40 s`.
     span: Duration => String, print::span;
-    /// `1 h 42 min`: as much of it as matters to somebody who waits.
+    /// `8 s`, `1 h 42 min`, `23 d`: a duration without the small units that do not matter to somebody who waits.
     roughly: Duration => String, print::roughly;
-    /// `0.4 ms`, `25 ms`: a span with tenths of a millisecond below ten.
+    /// `0.4 ms`, `25 ms`: a duration, with tenths of a millisecond below 10 ms.
     lap: Duration => String, print::lap;
     /// `3 min ago`, `in 9 min`.
     relative: Timestamp => Time, Time::relative;
-    /// How long until then, without a `title` of its own: `in 9 min`.
+    /// `in 9 min`: the time until a moment, as text alone, without a `<time>` element and its `title`.
     until: Timestamp => String, |at| Time::relative(at).text();
     moment: Timestamp => Time, Time::at;
     /// `2026-11-21 06:40:12.345`, to the millisecond.
     exactly: Timestamp => Time, |at| Time::by("%Y-%m-%d %H:%M:%S.%3f", at);
-    /// The time of day to the minute.
+    /// The time of day to the minute, with the date unless it is today's.
     minute: Timestamp => Time, Time::minute;
     /// The time of day to the millisecond.
     clock: Timestamp => Time, |at| Time::by("%H:%M:%S.%3f", at);
@@ -87,13 +87,14 @@ pub(crate) fn plural(
     Ok(print::plural(number.plain(), one, many))
 }
 
-/// Prints a text that a form sends back as it is, though pages show nothing that steers.
+/// Prints a text that a form sends back unchanged: its control and other invisible characters become HTML character
+/// references, where pages otherwise write them out visibly.
 #[filter_fn]
 pub(crate) fn exact(text: impl AsRef<str>, _: &dyn Values) -> Result<Safe<String>> {
     Ok(Safe(print::exact(text.as_ref())))
 }
 
-/// These words for a moment that the title tells.
+/// Shows `words` for a moment, whose date and time are in the `title` attribute.
 #[filter_fn]
 pub(crate) fn saying(at: impl Plain<Timestamp>, _: &dyn Values, words: &str) -> Result<Time> {
     Ok(Time::saying(at.plain(), words))

@@ -40,7 +40,8 @@ pub(super) struct ReceiverLink {
 }
 
 impl ReceiverLink {
-    /// Opens a link, once it has the session that the client wants.
+    /// Opens a link. On an entity with sessions, waits until the session that the client wants is locked, and gives up
+    /// when the wait is over or `gone` is cancelled.
     pub(super) async fn open(
         receiver: MessageReceiver,
         by: Caller,
@@ -67,8 +68,8 @@ impl ReceiverLink {
         })
     }
 
-    /// Waits until the lock on the session has ended; for ever without one. Whoever settles nothing renews nothing, so
-    /// the lock of such a client is renewed for it.
+    /// Waits until the lock on the session has ended; for ever on a link without a session. A client that does not
+    /// settle messages does not renew the session lock either, so the lock is renewed here for such a client.
     async fn session_ended(&self) {
         let Some(held) = &self.session else {
             return std::future::pending().await;
@@ -79,7 +80,8 @@ impl ReceiverLink {
             if left.is_zero() {
                 return;
             }
-            // At half of its time, however often this begins anew.
+            // For a client that does not settle, renews the lock when half of its duration is left, even if this
+            // function is called again meanwhile.
             let half = receiver.lock_duration() / 2;
             tokio::time::sleep(if self.settles {
                 left
@@ -174,7 +176,7 @@ impl OutgoingLink for ReceiverLink {
     }
 }
 
-/// Settles locks. Returns what became of each, in the same order.
+/// Settles the messages with these locks by their outcomes. Returns the result for each lock, in the order of `locks`.
 pub(super) async fn settle(
     receiver: &MessageReceiver,
     by: &Caller,
@@ -196,7 +198,7 @@ pub(super) async fn settle(
     results
 }
 
-/// Says of each lock whether it is held.
+/// Returns for each lock whether it is still held (`Ok`) or not (an error), in the order of `tokens`.
 pub(super) async fn check_locks(
     receiver: &MessageReceiver,
     tokens: Vec<Uuid>,
@@ -209,7 +211,8 @@ pub(super) async fn check_locks(
     }
 }
 
-/// Makes changes of locks, and each decision once, however many locks it is about.
+/// Converts outcomes to changes of locks. An outcome that consecutive locks share is converted only once, however many
+/// locks there are.
 #[derive(Default)]
 pub(super) struct LockDecisions {
     last: Option<(ReceiverOutcome, Result<LockDecision, MessagingError>)>,
@@ -222,7 +225,7 @@ struct LockDecision {
 }
 
 impl LockDecisions {
-    /// Returns what an outcome does to a lock.
+    /// Returns the change that an outcome makes to a lock.
     pub(super) fn change(
         &mut self,
         receiver: &MessageReceiver,
@@ -258,7 +261,7 @@ impl LockDecision {
     }
 }
 
-/// Returns what an outcome does to a message, and the properties that it sets.
+/// Returns the disposition of a message that has this outcome, and the encoded properties that the outcome sets.
 fn disposition(outcome: &ReceiverOutcome) -> Result<(Disposition, Vec<u8>), MessagingError> {
     Ok(match outcome {
         ReceiverOutcome::Complete => (Disposition::Complete, Vec::new()),
@@ -278,7 +281,7 @@ fn disposition(outcome: &ReceiverOutcome) -> Result<(Disposition, Vec<u8>), Mess
     })
 }
 
-/// Renews the lock on a session that a connection holds, and keeps it as it is then.
+/// Renews the lock on a session that a connection holds, and stores the renewed lock in `sessions`.
 pub(super) async fn renew_session(
     receiver: &MessageReceiver,
     sessions: &HeldSessions,

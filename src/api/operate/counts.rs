@@ -1,4 +1,4 @@
-//! Counters: how the deliveries of every event subscription stand, and what happened when.
+//! Counters: the numbers of deliveries of every event subscription by state, and the traffic over time.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,10 +14,10 @@ use crate::broker::SubscriptionCounts;
 use crate::model::name::TopicName;
 use crate::store::views::{Bound, SLOTS_MAX, TrafficOf, TrafficQuery, TrafficSlot};
 
-/// The slots of a series where the client does not say: the last hour by the minute.
+/// Default number of slots in a series: the last hour, with slots of one minute.
 pub(crate) const SLOTS: i64 = 60;
 
-/// The length of a slot where the client does not say, and the unit of all lengths.
+/// Default length of a slot in seconds. Every length of a slot is a multiple of it.
 pub(crate) const MINUTE_S: i64 = 60;
 
 #[derive(Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! Topics of Service Bus, their subscriptions and their rules.
+//! Routes for Service Bus topics, for their subscriptions, and for the rules of the subscriptions.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The results of a run: rates, percentiles, losses.
+//! Results of a benchmark run: rates, percentiles, losses.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::app::bench::BenchPlan;
 use crate::app::bench::instance::Usage;
 use crate::app::bench::records::{PublisherRecords, ReceiverRecords, Records};
 
-/// The result of a run. Times are in the unit that the name ends with; `per_second` counts events.
+/// Results of a benchmark run. The name of a field ends with its unit of time; `per_second` is in events per second.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Figures {
@@ -138,7 +138,7 @@ impl LatencyPercentiles {
         }
     }
 
-    /// With their names.
+    /// Returns the percentiles, each with its name.
     pub fn named(&self) -> [(&'static str, f64); 5] {
         [
             ("p50", self.p50),

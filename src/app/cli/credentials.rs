@@ -1,4 +1,4 @@
-//! How requests to a webhook are authenticated, as flags. Secrets come from files or standard input, since
+//! Flags that set how requests to a webhook are authenticated. Secrets are read from files or standard input, since
 //! every process of the machine can read a command line.
 
 use std::path::Path;
@@ -66,7 +66,7 @@ pub(super) struct CredentialArgs {
 }
 
 impl CredentialArgs {
-    /// The properties of the webhook that the flags touch.
+    /// Returns the properties of the webhook that the flags set or remove.
     pub(super) fn properties(&self) -> Map<String, Value> {
         let secret = |secret: &Option<Secret>| secret.as_ref().map(|text| json!(text.reveal()));
         let certificate = secret(&self.client_certificate)
@@ -110,23 +110,23 @@ impl CredentialArgs {
     }
 }
 
-/// The secret in a file.
+/// Reads a secret of one line from a file; `-` is standard input.
 pub(super) fn secret_line(path: &str) -> Result<Secret, String> {
     files::secret(Path::new(path))
 }
 
-/// A file as it is.
+/// Reads a whole file of up to [`PEM_BYTES_MAX`] bytes, unchanged; `-` is standard input.
 fn whole_text(path: &str) -> Result<Secret, String> {
     files::text(Path::new(path), PEM_BYTES_MAX).map(Secret::new)
 }
 
-/// `Name=FILE`, for a header whose value stands in a file.
+/// Parses `NAME=FILE`: the name of a header, and the file that has its value.
 pub(super) fn secret_header(text: &str) -> Result<(String, Secret), String> {
     let (name, path) = name_and_value(text)?;
     Ok((name, secret_line(&path)?))
 }
 
-/// The credentials in an answer, as lines.
+/// Returns the credentials of a webhook in an answer of the API, as lines of a label and a text.
 pub(super) fn lines(webhook: &Value) -> Vec<(&'static str, String)> {
     let authentication = &webhook["authentication"];
     let of = |name: &str| authentication[name].as_str().unwrap_or_default();

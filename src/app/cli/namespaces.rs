@@ -1,4 +1,4 @@
-//! `everpost namespaces`: topics of CloudEvents under one name.
+//! `everpost namespaces`: manages Event Grid namespaces, which group topics for CloudEvents under one name.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

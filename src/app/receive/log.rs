@@ -7,10 +7,10 @@ use tokio::sync::watch;
 
 use crate::app::receive::request::ReceivedRequest;
 
-/// Requests that are kept.
+/// Maximum number of requests that are kept.
 const REQUESTS_MAX: usize = 10_000;
 
-/// Bytes of bodies that are kept.
+/// Maximum number of bytes that the bodies of the kept requests have together.
 const BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// The newest requests.

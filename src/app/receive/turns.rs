@@ -1,10 +1,12 @@
-//! Whose turn it is: how many answers were already given, in all or for each event.
+//! Counters of the answers that were already given, in all or for each event, by which the next answer of the script is
+//! chosen.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::wire::received::ReceivedProperties;
 
-/// Event ids that are remembered at once; the oldest are forgotten first and start over.
+/// Maximum number of event ids that are remembered. The id that came first is forgotten first, and its count starts
+/// over if it comes again.
 const IDS_MAX: usize = 100_000;
 
 /// Counts answers.
@@ -14,7 +16,7 @@ pub(super) enum AnswerCounts {
     PerEvent(EventTurns),
 }
 
-/// Counts answers by event id, and those to requests that name none.
+/// Counts answers by event id, and answers to requests without an event id in one common count.
 #[derive(Debug, Default)]
 pub(super) struct EventTurns {
     by_id: HashMap<String, u32>,
@@ -32,7 +34,7 @@ impl AnswerCounts {
         }
     }
 
-    /// The turn, counted from 0, of a request with these events.
+    /// Counts an answer to a request with these events. Returns its turn: the number of answers that came before it.
     pub(super) fn take(&mut self, events: &[ReceivedProperties]) -> u32 {
         match self {
             Self::PerRequest(turn) => next(turn),
@@ -42,7 +44,8 @@ impl AnswerCounts {
 }
 
 impl EventTurns {
-    /// A batch gets one answer: that of its newest event, so that none skips an answer of its script.
+    /// Counts an answer for each event of the request. Returns the lowest turn, which is that of the newest event: a
+    /// batch gets one answer, and no event may skip an answer of the script.
     fn take(&mut self, events: &[ReceivedProperties]) -> u32 {
         let ids = events.iter().filter_map(|event| event.id.as_deref());
         let turns: Vec<u32> = ids.map(|id| self.take_one(id)).collect();

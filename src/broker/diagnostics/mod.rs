@@ -1,7 +1,7 @@
 //! Information about the appliance, for whoever runs or supports it.
 //!
-//! A report takes a moment however much is stored. What takes longer, such as counting rows or checking the
-//! file, is started on request and ends by itself.
+//! A [`Report`] takes a moment, however much is stored. Longer work, such as counting rows or checking the file, is
+//! started separately and has a time limit.
 
 pub(super) mod meters;
 pub(super) mod recount;
@@ -35,20 +35,22 @@ pub use integrity::IntegrityStatus;
 pub use settings::{RunningSettings, SettingError, SettingRules};
 pub use tasks::Tasks;
 
-/// How long the rows of event subscriptions are counted; the rest is left out.
+/// Time limit for counting the rows of event subscriptions; those that are not reached in time are not counted.
 const COUNTING_MAX: Duration = Duration::from_secs(5);
 
 /// How long an integrity check may take: enough for some tens of gigabytes.
 const INTEGRITY_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// How often the database is checked without anybody asking, and how often it is looked whether there is time for it.
+/// The interval of integrity checks that nobody requests, and the interval at which the broker looks whether one is
+/// due.
 const INTEGRITY_EVERY: Duration = Duration::from_secs(24 * 3_600);
 const INTEGRITY_LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
 
-/// The share of time in which threads are busy from which on a check waits, but not for ever.
+/// The share of time in which threads are busy above which a due integrity check is put off, until twice
+/// [`INTEGRITY_EVERY`] has passed since the last one.
 const INTEGRITY_BUSY_MAX: f64 = 0.3;
 
-/// A handle for `api` and `admin`. Cheap to clone.
+/// A handle to the diagnostics of one appliance, for the modules `api` and `admin`. Cheap to clone.
 #[derive(Clone)]
 pub struct Diagnostics(Arc<DiagnosticsState>);
 
@@ -99,10 +101,10 @@ pub struct Report {
     pub tasks: usize,
     /// The share of time in which the threads of the runtime were busy since the last sample, from 0 to 1.
     pub busy: Option<f64>,
-    /// Connections of clients, and how many may be.
+    /// Open connections of clients, and their limit.
     pub connections: usize,
     pub connections_max: usize,
-    /// Requests on the wire, and how many may be.
+    /// Delivery requests in flight, and their limit.
     pub in_flight: usize,
     pub in_flight_max: usize,
     pub on_probation: usize,
@@ -113,7 +115,7 @@ pub struct Report {
     pub integrity: IntegrityCheck,
     /// Damage and losses that were found when the database was opened.
     pub found_at_start: Vec<String>,
-    /// How far the machine's clock is from the time that the appliance goes by.
+    /// The difference between the machine's wall clock and the broker's clock, which never goes back.
     pub wall_clock: WallClock,
     /// The last connectivity test since the start.
     pub outbound_check: Option<OutboundCheck>,
@@ -140,7 +142,7 @@ impl Report {
 #[derive(Clone, Debug)]
 pub struct Audited {
     pub account: Account,
-    /// `None` if there was no time for it.
+    /// The result of the recount; `None` if the time limit passed before it was complete.
     pub verified: Option<Verified>,
 }
 
@@ -281,8 +283,8 @@ impl Diagnostics {
         found.iter().chain(registry.unreadable()).cloned().collect()
     }
 
-    /// Starts an integrity check that somebody asks for, unless one is running, and records that in the audit log.
-    /// Returns a handle that waits for its end. The check goes on without the caller.
+    /// Records a request for an integrity check in the audit log, and starts the check unless one is running. Returns a
+    /// handle that waits for the end of the check that was started. The check continues when the caller has gone.
     pub async fn check_integrity(&self, by: &Caller) -> Result<JoinHandle<()>, StoreError> {
         self.0
             .broker
@@ -291,8 +293,8 @@ impl Diagnostics {
         Ok(self.start_integrity_check())
     }
 
-    /// Starts an integrity check that nobody asks for, as after a crash, unless one is running. Returns a handle that
-    /// waits for its end.
+    /// Starts an integrity check without an audit entry, such as after a crash, unless one is running. Returns a handle
+    /// that waits for the end of the check that was started.
     pub fn start_integrity_check(&self) -> JoinHandle<()> {
         let since = self.0.broker.clock().now();
         let mut check = self.0.integrity.lock().unwrap();
@@ -364,7 +366,8 @@ impl Diagnostics {
     }
 }
 
-/// Says whether to check the database so long after the last check, with threads so busy.
+/// Returns whether an integrity check is due, `since_last` after the last one and with threads busy for the share
+/// `busy`.
 fn is_check_due(since_last: Duration, busy: Option<f64>) -> bool {
     let is_busy = busy.is_some_and(|busy| busy > INTEGRITY_BUSY_MAX);
     since_last >= INTEGRITY_EVERY && (!is_busy || since_last >= 2 * INTEGRITY_EVERY)

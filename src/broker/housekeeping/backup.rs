@@ -22,7 +22,7 @@ const ROUND_INTERVAL: Duration = Duration::from_secs(10);
 /// A backup that somebody asks for.
 #[derive(Clone, Debug, Default)]
 pub struct BackupRequest {
-    /// `None` for that of the schedule.
+    /// The place for the backup; `None` for the place of scheduled backups.
     pub place: Option<BackupPlace>,
     pub without_master_key: bool,
 }
@@ -44,23 +44,23 @@ pub enum BackupRejected {
 struct Order {
     place: BackupPlace,
     local: BackupOrder,
-    /// Where it goes on to.
+    /// The bucket to which the finished backup is uploaded; `None` if it stays in a directory.
     upload: Option<BackupUpload>,
 }
 
 struct BackupUpload {
     to: BackupBucket,
-    /// Where it is made first; gone with this.
+    /// The staging directory in which the backup is made before its upload; deleted when this is dropped.
     _stage: StagingDirectory,
 }
 
-/// The backups that are known of.
+/// The running backup, the last one, and the existing scheduled ones, as the broker knows them.
 #[derive(Debug, Default)]
 pub(in crate::broker) struct BackupBook {
     running: Option<RunningBackup>,
-    /// Since the start.
+    /// The last backup that ended since the process started.
     last: Option<EndedBackup>,
-    /// In the directory of the schedule, newest first.
+    /// The backups in the directory or bucket of the schedule, newest first.
     kept: Vec<KeptBackup>,
 }
 
@@ -73,7 +73,7 @@ impl BackupBook {
 }
 
 impl Broker {
-    /// How backups stand.
+    /// Returns the state of the backups: the running one, the last one, the schedule, and the existing ones.
     pub fn backups(&self) -> BackupStatus {
         let (options, now) = (self.options(), self.clock().now());
         let rules = &options.backups;
@@ -92,14 +92,14 @@ impl Broker {
         }
     }
 
-    /// Starts a backup that somebody asks for. It goes on without the caller.
+    /// Starts a backup on request. The backup continues when the caller has gone.
     pub async fn back_up(
         &self,
         by: &Caller,
         request: &BackupRequest,
     ) -> Result<(), BackupRejected> {
         let is_anywhere = by.actor == Actor::ManagementToken;
-        // Before it is looked at, so that nobody learns of what is elsewhere.
+        // Checks the place before it is accessed, so that errors reveal nothing about places that are not allowed.
         if let Some(place) = request.place.as_ref().filter(|_| !is_anywhere) {
             self.check_backup_place(place)?;
         }
@@ -157,8 +157,8 @@ impl Broker {
         })
     }
 
-    /// Rejects what is outside of all places that the settings name: who may ask for a backup need not be somebody who may
-    /// write anywhere on this machine, or send its secrets anywhere.
+    /// Rejects a place outside of all those that the settings `backup.dir` and `backup.allow` name: a caller who may
+    /// request backups need not be allowed to write anywhere on this machine, or to send its secrets anywhere.
     fn check_backup_place(&self, place: &BackupPlace) -> Result<(), BackupRejected> {
         let options = self.options();
         let rules = &options.backups;
@@ -232,7 +232,8 @@ impl Broker {
         !self.is_stopping()
     }
 
-    /// Where the schedule has its backups, if they can be made there.
+    /// Returns the place of scheduled backups, with the canonical path of a directory; `None` if none is set or the
+    /// directory does not exist.
     fn scheduled_place(&self) -> Option<BackupPlace> {
         match self.options().backups.dir.as_ref()? {
             BackupPlace::Directory(dir) => existing_dir(dir).ok().map(BackupPlace::Directory),
@@ -240,7 +241,7 @@ impl Broker {
         }
     }
 
-    /// Learns which backups there are in the place of the schedule, and deletes all but so many.
+    /// Lists the backups in the place of the schedule, and deletes all but the newest `most`.
     async fn keep_backups(&self, most: usize) {
         let Some(named) = &self.options().backups.dir else {
             return;
@@ -312,7 +313,7 @@ impl Broker {
         }
     }
 
-    /// Learns which backups there are in another directory than before.
+    /// Lists the existing backups after the place of the schedule was set or changed.
     async fn look_for_backups(&self) {
         self.backup_book().kept.clear();
         self.keep_backups(usize::MAX).await;
@@ -335,7 +336,7 @@ impl Broker {
     }
 }
 
-/// Returns whether a place is one of those that are allowed or below one, wherever links lead.
+/// Returns whether `place` is an allowed place or below one, after symbolic links have been resolved.
 pub fn is_backup_place_allowed<'a>(
     mut allowed: impl Iterator<Item = &'a BackupPlace>,
     place: &BackupPlace,
@@ -344,7 +345,7 @@ pub fn is_backup_place_allowed<'a>(
     allowed.any(|allowed| found_place(allowed).holds(&found))
 }
 
-/// Returns a place without the links on its path, as far as that exists.
+/// Returns a place with the symbolic links in the existing part of a directory's path resolved.
 fn found_place(place: &BackupPlace) -> BackupPlace {
     let BackupPlace::Directory(dir) = place else {
         return place.clone();
@@ -356,7 +357,7 @@ fn found_place(place: &BackupPlace) -> BackupPlace {
     BackupPlace::Directory(found.unwrap_or_else(|| dir.clone()))
 }
 
-/// The one path of a directory that exists, or the reason that it is none.
+/// Returns the canonical path of an existing directory; the error is the reason for which there is none.
 fn existing_dir(dir: &Path) -> Result<PathBuf, String> {
     let found = dir.canonicalize().map_err(|error| error.to_string())?;
     if found.is_dir() {

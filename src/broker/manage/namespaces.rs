@@ -16,7 +16,7 @@ use crate::model::subscription::{
 use crate::store::{NamespaceChange, RegistryChange};
 
 impl Broker {
-    /// The namespace of that name.
+    /// Returns the namespace with this name.
     pub fn namespace(&self, name: &NamespaceName) -> Result<Arc<NamespaceEntry>, ManageError> {
         let registry = self.registry();
         let found = registry.namespace(name).cloned();
@@ -47,7 +47,7 @@ impl Broker {
         Ok(self.define_namespace(by, name, definition).await?)
     }
 
-    /// The caller holds `managing`.
+    /// Creates a namespace or replaces its definition. The caller must hold the lock `managing`.
     async fn define_namespace(
         &self,
         by: &Caller,
@@ -139,8 +139,8 @@ impl Broker {
         Ok(true)
     }
 
-    /// Validates the endpoint of a namespace topic's subscription before that is stored, unless it was
-    /// validated before (rule N6.1).
+    /// Validates the endpoint of a subscription to a namespace topic before the subscription is stored, unless the
+    /// present definition's endpoint is the same and was validated (rule N6.1).
     pub(super) async fn validate_first(
         &self,
         topic: &TopicName,
@@ -163,7 +163,7 @@ impl Broker {
         }
         let now = self.clock().now();
         let asked = EventSubscription {
-            // A new one has no id yet.
+            // A new subscription has no id yet.
             id: current.map_or(SubscriptionId(0), |current| current.id),
             topic_id: entry.topic.id,
             name: name.clone(),
@@ -175,7 +175,8 @@ impl Broker {
         self.validate_endpoint(&asked).await
     }
 
-    /// Validates the endpoint with a single request.
+    /// Validates a webhook's endpoint with a single request, unless its validation is to be skipped. Other destinations
+    /// need none.
     pub(super) async fn validate_endpoint(
         &self,
         subscription: &EventSubscription,

@@ -17,20 +17,22 @@ use crate::wire::amqp::DecodeError;
 use crate::wire::amqp::message::Message;
 use crate::wire::service_bus::message;
 
-/// Messages after which others get their turn on the thread: about half a millisecond's worth.
+/// Messages that a task converts before it yields to others on its thread: about half a millisecond of work.
 const MESSAGES_IN_A_ROW_MAX: usize = 100;
 
 /// Sends messages to a queue or a topic.
 pub struct MessageSender {
     broker: Broker,
-    /// The queue or topic as it was when the sender began. Messages are matched with it as it is when they are sent.
+    /// The queue or topic as it was when the sender was created. Each send looks it up again, and matches the messages
+    /// with its present definition.
     topic: Arc<TopicEntry>,
-    /// The entity that messages go on to from there, as it was then; `None` if they stay there.
+    /// The destination to which messages are transferred from the queue, as it was when the sender was created; `None`
+    /// if they stay in `topic`.
     onward: Option<Arc<TopicEntry>>,
 }
 
 impl MessageSender {
-    /// Returns what sends to it, if it takes messages.
+    /// Creates a sender to `topic`; fails if that is built in or has an input schema other than CloudEvents 1.0.
     pub fn of(broker: &Broker, topic: Arc<TopicEntry>) -> Result<Self, MessagingError> {
         let kind = &topic.topic.kind;
         if kind.is_built_in() || *kind.input_schema() != InputSchema::CloudEventSchemaV1_0 {
@@ -43,7 +45,7 @@ impl MessageSender {
         })
     }
 
-    /// Returns what sends by way of this queue to where another sender sends.
+    /// Returns a sender that transfers messages by way of this sender's queue to the entity of `other`.
     pub(super) fn on_to(self, other: Self) -> Self {
         Self {
             onward: Some(other.topic),
@@ -51,19 +53,21 @@ impl MessageSender {
         }
     }
 
-    /// Returns the id of what it sends to.
+    /// Returns the id of the queue or topic that takes the messages first, before any transfer.
     pub fn topic_id(&self) -> TopicId {
         self.topic.topic.id
     }
 
-    /// Returns the bytes that a message, or a batch of them, may have here and where it goes on to.
+    /// Returns the largest size in bytes of a message or a batch that both the queue or topic and the transfer
+    /// destination, if any, accept.
     pub fn bytes_max(&self) -> u64 {
         let own = self.broker.message_bytes_max(&self.topic);
         let onward = self.onward.as_ref();
         onward.map_or(own, |to| own.min(self.broker.message_bytes_max(to)))
     }
 
-    /// Reads messages, which may take so many steps. If they would keep the thread busy, it is done in the background.
+    /// Decodes messages with `read`, whose cost is estimated as `steps`; on a background thread if it would keep this
+    /// thread busy.
     pub async fn read<T: Send + 'static>(
         &self,
         steps: usize,
@@ -72,13 +76,13 @@ impl MessageSender {
         by_steps(MatchingFor::Topic(self.topic_id()), steps, read).await
     }
 
-    /// Stores messages, all or none. Returns their numbers if one of them is scheduled.
+    /// Stores messages, all or none. Returns their sequence numbers if at least one of them is scheduled.
     pub async fn send(&self, messages: Vec<Message>) -> Result<Vec<i64>, MessagingError> {
         self.begin_to_send(messages).await?.await
     }
 
-    /// Accepts messages after those that were accepted before; the future stores them, from its first poll on, all or
-    /// none.
+    /// Accepts messages, in the order of the calls. The returned future stores them, all or none, from its first poll
+    /// on.
     pub async fn begin_to_send(
         &self,
         messages: Vec<Message>,
@@ -89,13 +93,13 @@ impl MessageSender {
         Ok(async { Ok(storing.await?) })
     }
 
-    /// Stores messages that are scheduled. Returns their numbers.
+    /// Stores scheduled messages. Returns their sequence numbers.
     pub async fn schedule(&self, messages: Vec<Message>) -> Result<Vec<i64>, MessagingError> {
         self.check_schedules()?;
         self.send(messages).await
     }
 
-    /// Promises numbers to messages that a transaction schedules.
+    /// Reserves sequence numbers for messages that a transaction schedules.
     pub async fn promise_numbers(
         &self,
         count: usize,
@@ -108,7 +112,7 @@ impl MessageSender {
             .await?)
     }
 
-    /// Finds scheduled messages by their numbers, all of them.
+    /// Finds the scheduled messages with these sequence numbers; fails if one of them is not found.
     pub(super) async fn find_scheduled(
         &self,
         numbers: Vec<i64>,
@@ -119,12 +123,12 @@ impl MessageSender {
         Ok((Arc::clone(&self.topic), scheduled))
     }
 
-    /// Checks that there are scheduled messages with these numbers.
+    /// Checks that there is a scheduled message for each of these sequence numbers.
     pub async fn check_scheduled(&self, numbers: Vec<i64>) -> Result<(), MessagingError> {
         self.find_scheduled(numbers).await.map(drop)
     }
 
-    /// Cancels scheduled messages by their numbers, all of them or none.
+    /// Cancels the scheduled messages with these sequence numbers, all of them or none.
     pub async fn cancel_scheduled(&self, numbers: Vec<i64>) -> Result<(), MessagingError> {
         self.check_schedules()?;
         let (broker, topic) = (&self.broker, &self.topic);
@@ -134,7 +138,7 @@ impl MessageSender {
         Err(MessagingError::ScheduledNotFound)
     }
 
-    /// Topics of events cannot be asked to schedule anything.
+    /// Checks that messages can be scheduled here: topics of events schedule none.
     fn check_schedules(&self) -> Result<(), MessagingError> {
         if self.topic.topic.kind.takes_messages() {
             return Ok(());
@@ -142,7 +146,8 @@ impl MessageSender {
         Err(MessagingError::IsTopic)
     }
 
-    /// Returns the messages with the topic as it is now, if that takes them. Another one that has its name gets nothing.
+    /// Converts the messages for the present definition of the queue or topic, and checks that it accepts them. Fails
+    /// if it was deleted, even if a new one has its name.
     pub(super) async fn accept(
         &self,
         messages: Vec<Message>,
@@ -178,7 +183,7 @@ impl MessageSender {
 }
 
 impl Broker {
-    /// Returns a queue or a topic as it is now; an error if it is gone, even if another one has its name now.
+    /// Looks up the present definition of a queue or topic; fails if it was deleted, even if a new one has its name.
     fn found_again(&self, topic: &TopicEntry) -> Result<Arc<TopicEntry>, MessagingError> {
         let name = &topic.topic.name;
         let found = self.topic(name);
@@ -191,7 +196,7 @@ impl Broker {
     }
 }
 
-/// Makes something of each message, and lets others have their turn in between.
+/// Converts each message with `make`, and yields to other tasks after every [`MESSAGES_IN_A_ROW_MAX`] messages.
 async fn in_turns<M, T>(
     messages: Vec<M>,
     make: impl Fn(M) -> Result<T, DecodeError>,
@@ -206,7 +211,8 @@ async fn in_turns<M, T>(
     Ok(made)
 }
 
-/// Checks that the queue takes the messages, some of which only go by way of it.
+/// Checks that `topic`, if it is a queue, accepts the messages: not too many in a batch, and each with a session id if
+/// the queue has sessions, unless the messages are only transferred by way of it (`go_on`).
 fn check(topic: &TopicEntry, messages: &[Message], go_on: bool) -> Result<(), MessagingError> {
     let TopicKind::Queue(_) = &topic.topic.kind else {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Running replay jobs: in each round, each running job resubmits one batch.
 //!
-//! A batch is short, and waits for the rate of its job, and for receivers that have a backlog of the job's
-//! deliveries. What a job covers and how far it is are stored; a restart forgets only how much of the rate
-//! was used.
+//! Each batch is small. It waits until the rate of its job allows it, and until no subscription that got deliveries
+//! from the job's last batch has too large a backlog. A job's source and progress are stored; a restart loses only the
+//! state in [`ReplayBook`], such as how much of the rate was used.
 
 pub(super) mod resubmit;
 
@@ -74,7 +74,7 @@ impl Window {
         self.0 = (self.0 * 2).min(REPLAY_WINDOW);
     }
 
-    /// Returns whether it could be narrowed.
+    /// Shrinks the window to an eighth, but to no less than one delivery. Returns whether it became smaller.
     fn narrow(&mut self) -> bool {
         let was = self.0;
         self.0 = (was / 8).max(1);
@@ -83,7 +83,8 @@ impl Window {
 }
 
 impl Broker {
-    /// Counts what a replay would cover, exactly. Returns also the newest delivery that was counted.
+    /// Counts exactly the deliveries that a replay would cover, and returns the newest delivery up to which they were
+    /// counted.
     pub async fn preview_replay(
         &self,
         source: &ReplaySource,
@@ -133,7 +134,7 @@ impl Broker {
             total,
         };
         let started = AuditAction::StartReplay { deliveries: total };
-        // The store knows the job's number.
+        // The store replaces this placeholder by the job, whose id only it assigns.
         let audit = by.did(started, AuditTarget::appliance());
         let now = self.clock().now();
         let job = self.store().ledger.start_replay(job, audit, now).await?;
@@ -168,13 +169,13 @@ impl Broker {
         }
     }
 
-    /// The subscription whose backlog a replay job waits for, if it does.
+    /// Returns the subscription whose backlog the replay job waits for; `None` if it does not wait.
     pub fn replay_blocked_by(&self, id: ReplayJobId) -> Option<SubscriptionId> {
         let book = self.shared.replays.lock().unwrap();
         book.jobs.get(&id)?.blocked_by
     }
 
-    /// Runs until the broker stops.
+    /// Runs replay jobs until the broker stops.
     pub async fn replay(self) {
         loop {
             let woken = self.shared.replay_wake.notified();
@@ -195,7 +196,8 @@ impl Broker {
         }
     }
 
-    /// One batch of each running job. Returns when to go on; `None` if nothing runs.
+    /// Resubmits one batch of each running job. Returns when the next round is due; `None` if no job runs or the broker
+    /// stops.
     pub async fn replay_round(&self) -> Option<Timestamp> {
         let mut jobs = match self.store().ledger.open_replays().await {
             Ok(jobs) => jobs,
@@ -227,7 +229,8 @@ impl Broker {
             .retain(|id, _| jobs.iter().any(|job| job.id == *id));
     }
 
-    /// One batch, if it is allowed now. Returns when to go on.
+    /// Resubmits one batch of a job, unless the disk is low, its rate is used up or a receiver is behind. Returns when
+    /// to try the job again.
     async fn replay_step(&self, job: &ReplayJob) -> Result<Timestamp, StoreError> {
         let now = self.clock().now();
         if self.disk_is_low() {
@@ -284,7 +287,7 @@ impl Broker {
         Ok(self.clock().now() + REPLAY_PAUSE)
     }
 
-    /// The first of these subscriptions that is too far behind.
+    /// Returns the first of the subscriptions that has at least [`REPLAY_BACKLOG_MAX`] pending deliveries.
     async fn backlogged(
         &self,
         targets: &[SubscriptionId],
@@ -311,7 +314,8 @@ impl Broker {
         let deliveries = |each: &Decided| each.as_ref().map_or(0, deliveries_of);
         let fits = self.resubmitted_at_once(decided.iter().map(deliveries));
         if fits < decided.len() {
-            // In the order of the candidates, so the rest is found again. (To a URL everything fits.)
+            // Keeps the first ones in the order of the candidates, so that the next batch finds the rest again. A
+            // replay to a URL makes no deliveries, so there all of them fit.
             decided.truncate(fits);
             to = decided.last().map_or(to, id_of);
             is_end = false;

@@ -1,4 +1,5 @@
-//! DecimalNumber numbers, the type for money of .NET and Python. They are exact: 12.50 is twelve and a half, and nothing beside it.
+//! Decimal numbers, the type that .NET and Python have for money. They are exact: 12.50 is stored as exactly twelve and
+//! a half.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,33 +7,34 @@ use std::str::FromStr;
 
 use num_bigint::BigInt;
 
-/// Digits of a result, as many as the widest decimals of AMQP have.
+/// Most digits of a result: those of decimal128, the widest decimal type of AMQP.
 const DIGITS_MAX: u32 = 34;
 
-/// Exponents of the widest decimals of AMQP.
+/// Smallest and largest exponent of decimal128, the widest decimal type of AMQP.
 const EXPONENT_MIN: i32 = -6_176;
 const EXPONENT_MAX: i32 = 6_111;
 
-/// How far the places of two numbers may lie apart before the smaller one no longer counts beside the larger one.
+/// Largest difference between the powers of ten of the first digits of two numbers at which their sum takes both into
+/// account; beyond it, the sum is the larger number.
 const APART_MAX: i64 = 80;
 
-/// Zeros that a number is written with before its exponent is.
+/// Most zeros with which a number is written out; a number that needs more is written with an exponent.
 const ZEROS_MAX: i64 = 40;
 
-/// A whole number and a power of ten that it is multiplied with. How many zeros stand at its end is kept, since 12.50 is
-/// how somebody writes a price.
+/// A decimal number: an integer coefficient and the power of ten by which it is multiplied. Trailing zeros are kept,
+/// since a price is written as 12.50.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DecimalNumber {
     coefficient: i128,
     exponent: i32,
 }
 
-/// The result has an exponent that no decimal has, or comes of numbers too different in size.
+/// The error for a result that decimal128 cannot hold, or for a remainder of numbers whose exponents are too far apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooFarApart;
 
 impl DecimalNumber {
-    /// Returns `coefficient` with its point moved by `exponent` places to the right.
+    /// Creates the number `coefficient` times ten to the power of `exponent`.
     pub const fn new(coefficient: i128, exponent: i32) -> Self {
         Self {
             coefficient,
@@ -40,18 +42,18 @@ impl DecimalNumber {
         }
     }
 
-    /// Returns the digits as a whole number.
+    /// Returns the coefficient: the signed integer that is multiplied by a power of ten.
     pub fn coefficient(self) -> i128 {
         self.coefficient
     }
 
-    /// Returns how far the point of the coefficient is moved to the right.
+    /// Returns the exponent of the power of ten by which the coefficient is multiplied.
     pub fn exponent(self) -> i32 {
         self.exponent
     }
 
-    /// Returns the number of a float: as it is if it is whole, else in as few digits as tell it from all other floats, so
-    /// that 0.1 is one tenth. Infinity and what is no number are no decimals.
+    /// Converts a float: exactly if it is whole and less than 2^127 in size, else to the fewest digits that distinguish
+    /// it from all other floats, so that 0.1 becomes one tenth. `None` for infinity and NaN.
     pub(super) fn of_float(number: f64) -> Option<Self> {
         const WHOLE_MAX: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0; // 2^127
         if number.fract() == 0.0 && number.abs() < WHOLE_MAX {
@@ -66,14 +68,14 @@ impl DecimalNumber {
         text.parse().unwrap_or(f64::NAN)
     }
 
-    /// Returns the whole number that it is, if it is one of 128 bits.
+    /// Returns the number as an integer; `None` if it has a fraction or does not fit into 128 bits.
     pub(super) fn to_whole(self) -> Option<i128> {
         let it = self.normal();
         let power = 10_i128.checked_pow(u32::try_from(it.exponent).ok()?)?;
         it.coefficient.checked_mul(power)
     }
 
-    /// Returns the only form of its value: without zeros at its end.
+    /// Returns the normalized form, without trailing zeros, which all numbers of equal value share.
     pub fn normal(self) -> Self {
         let mut it = self;
         if it.coefficient == 0 {
@@ -93,7 +95,7 @@ impl DecimalNumber {
             return by_sign;
         }
         let by_size = self.size().cmp(&other.size()).then_with(|| {
-            // They begin at the same place, so neither is made much longer.
+            // Both have their first digit at the same power of ten, so aligning them makes neither much longer.
             let (one, other, _) = aligned(self, other);
             one.magnitude().cmp(other.magnitude())
         });
@@ -103,7 +105,7 @@ impl DecimalNumber {
         by_size
     }
 
-    /// Returns the place of its first digit, before the point.
+    /// Returns the exponent of the power of ten of the first digit: 1 for 12.50.
     fn size(self) -> i64 {
         let digits = self.coefficient.unsigned_abs().checked_ilog10();
         i64::from(digits.unwrap_or(0)) + i64::from(self.exponent)
@@ -118,7 +120,7 @@ impl DecimalNumber {
             return Ok(if apart > 0 { self } else { other });
         }
         if (i64::from(self.exponent) - i64::from(other.exponent)).abs() > 2 * APART_MAX {
-            // One of them is zero, at a place far from the other.
+            // One of the numbers is zero, with an exponent far from that of the other.
             return Ok(if self.coefficient == 0 { other } else { self });
         }
         let (one, other, exponent) = aligned(self, other);
@@ -137,10 +139,12 @@ impl DecimalNumber {
         )
     }
 
-    /// Divides by what is not zero. The quotient has no more digits behind its point than it needs.
+    /// Divides by `other`, which must not be zero. A quotient keeps no trailing zeros at powers of ten below the
+    /// exponent of `self` less that of `other`.
     pub(super) fn divide(self, other: Self) -> Result<Self, TooFarApart> {
         let least = i64::from(self.exponent) - i64::from(other.exponent);
-        // Two digits more than are kept, so that the rest does not matter for how it is rounded but in the last one.
+        // Computes at least two digits more than are kept, so that the remainder can affect the rounding only through
+        // the last of them.
         let shift = 2 * DIGITS_MAX + 6;
         let dividend = BigInt::from(self.coefficient) * BigInt::from(10).pow(shift);
         let divisor = BigInt::from(other.coefficient);
@@ -160,7 +164,7 @@ impl DecimalNumber {
         Ok(result)
     }
 
-    /// Returns what is left when it is divided by `other`, which is not zero.
+    /// Returns the remainder, with the sign of `self`, of the division by `other`, which must not be zero.
     pub(super) fn remainder(self, other: Self) -> Result<Self, TooFarApart> {
         if (i64::from(self.exponent) - i64::from(other.exponent)).abs() > 2 * APART_MAX {
             return Err(TooFarApart);
@@ -170,7 +174,7 @@ impl DecimalNumber {
     }
 }
 
-/// Returns both with the same exponent, which is the third.
+/// Returns the coefficients of both numbers for a common exponent, the smaller of theirs, and that exponent.
 fn aligned(one: DecimalNumber, other: DecimalNumber) -> (BigInt, BigInt, i32) {
     let exponent = one.exponent.min(other.exponent);
     let at = |it: DecimalNumber| {
@@ -180,7 +184,8 @@ fn aligned(one: DecimalNumber, other: DecimalNumber) -> (BigInt, BigInt, i32) {
     (at(one), at(other), exponent)
 }
 
-/// Returns the decimal in as many digits as there may be, the last one rounded to the even one.
+/// Returns the decimal, rounded half to even to [`DIGITS_MAX`] digits if it has more, and to no exponent below
+/// [`EXPONENT_MIN`].
 fn rounded(coefficient: BigInt, exponent: i64) -> Result<DecimalNumber, TooFarApart> {
     let digits = coefficient.magnitude().to_string().len();
     let spare = digits.saturating_sub(DIGITS_MAX as usize);
@@ -259,7 +264,7 @@ impl FromStr for DecimalNumber {
             return Err(InvalidDecimal);
         }
         let significant = digits.trim_start_matches('0');
-        // Zeros at the end that are more than there may be move the point.
+        // Trailing zeros beyond the most digits of a number increase the exponent instead.
         let excess = significant.len().saturating_sub(DIGITS_MAX as usize);
         let (kept, zeros) = digits.split_at(digits.len() - excess);
         if zeros.bytes().any(|digit| digit != b'0') {

@@ -1,4 +1,4 @@
-//! Many correlation filters at once.
+//! An index that finds the correlation filters which may match a message.
 //!
 //! Each filter is filed under one of its conditions, the one that the fewest filters share. A message then costs
 //! one look-up for each of its properties, and one comparison for each filter found there, however many filters
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::model::rule::correlation::{Condition, CorrelationFilter, offered};
 use crate::model::rule::message::MessageView;
 
-/// Filters with what each stands for, found by what they compare.
+/// Correlation filters, each with an associated value, indexed by one of their conditions.
 #[derive(Clone, Debug)]
 pub(super) struct CorrelationIndex<T> {
     filed: HashMap<Condition, Vec<(CorrelationFilter, T)>>,
@@ -50,7 +50,8 @@ impl<T> FromIterator<(CorrelationFilter, T)> for CorrelationIndex<T> {
 }
 
 impl<T> CorrelationIndex<T> {
-    /// The filters that have to be compared with `message`, and what each stands for, in no particular order.
+    /// Returns the filters that have to be compared with `message`, each with its associated value, in no particular
+    /// order.
     pub(super) fn candidates(
         &self,
         message: &dyn MessageView,

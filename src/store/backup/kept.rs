@@ -1,4 +1,4 @@
-//! Backups that are there: finding them, verifying them, and deleting old ones.
+//! Finds and verifies existing backups, and deletes old ones.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Take};
@@ -9,13 +9,14 @@ use crate::model::backup::{BackupFile, FORMAT, KeptBackup, MANIFEST_FILE, Manife
 use crate::store::engine::migrate;
 use crate::store::{BackupError, FILE};
 
-/// Bytes of a manifest: many times what it has.
+/// Maximum size of a manifest in bytes, many times the size of a real one.
 const MANIFEST_BYTES_MAX: u64 = 65_536;
 
-/// Backups in a directory that are looked at, the newest ones: more than are ever kept.
+/// Maximum number of backups in a directory that are examined, the newest ones; more than are ever kept.
 const LOOKED_AT_MAX: usize = 1_000;
 
-/// Where a backup of that database is made, or deleted: its one place in `dir` that nobody takes for a backup.
+/// Returns the directory in `dir` in which a backup of the database `database_id` is made or deleted. There is one per
+/// database, and its name, which begins with a dot, is not that of a backup.
 pub(super) fn draft_of(dir: &Path, database_id: &str) -> PathBuf {
     dir.join(format!(".{NAME_PREFIX}{database_id}.unfinished"))
 }
@@ -81,7 +82,8 @@ pub fn verify(dir: &Path, manifest: &Manifest) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// Opens a file of a backup, which may come from anybody. It is an error if it is none, or has another size.
+/// Opens a file of a backup, which may come from an untrusted source. Returns an error if `path` is not a regular file
+/// (links are not followed), or if its size is not the expected one.
 pub(super) fn open(path: &Path, expected: &BackupFile) -> Result<Take<File>, BackupError> {
     let opened = regular_file::open_unlinked(path);
     let sized = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
@@ -99,8 +101,8 @@ fn damaged(path: &Path) -> BackupError {
     )
 }
 
-/// The backups of the database in `dir`, the newest first. More than `keep` of them are deleted; others in the same
-/// directory are none of its business.
+/// Deletes all backups of the database in `dir` but the newest `keep`, and returns the remaining ones, newest first.
+/// Backups of other databases in `dir` are left alone.
 pub(super) fn keep_newest(
     dir: &Path,
     database_id: &str,
@@ -134,7 +136,7 @@ fn of_database(dir: &Path, database_id: &str) -> Result<Vec<KeptBackup>, BackupE
     Ok(found.collect())
 }
 
-/// Under another name first, so that no backup is ever found with only a part of its files.
+/// Renames the backup before its files are deleted, so that no backup is ever found with only a part of its files.
 fn delete(dir: &Path, backup: &KeptBackup) -> Result<(), BackupError> {
     let draft = draft_of(dir, &backup.manifest.database_id);
     fs::rename(&backup.path, &draft)

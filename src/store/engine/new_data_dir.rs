@@ -1,7 +1,8 @@
-//! Files that are put together before they are a data directory: restored and salvaged ones.
+//! Assembly of a data directory from restored or salvaged files.
 //!
-//! They are made in a directory of their own inside, flushed, and then moved, the database last of all. So there is a
-//! database, with all that belongs to it, or none, whenever the process or the machine ends.
+//! The files are written to a subdirectory of the data directory, flushed to disk, and then moved into the data
+//! directory, the database last. If the process or the machine stops at any point, the data directory therefore has
+//! either a database with all files that belong to it, or no database.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::store::FILE;
 use crate::store::engine::data_dir::{DataDir, LOCK, sync_dir};
 
-/// The directory, inside of the data directory.
+/// Name of the subdirectory of the data directory in which the files are assembled.
 pub(super) const UNFINISHED: &str = "unfinished";
 
 /// A data directory in the making.
@@ -21,7 +22,7 @@ pub struct NewDataDir<'a> {
 }
 
 impl<'a> NewDataDir<'a> {
-    /// Begins anew, without what an earlier try has left.
+    /// Creates an empty subdirectory for the files, and deletes what an earlier attempt has left.
     pub fn begin(data_dir: &'a DataDir) -> io::Result<Self> {
         let dir = data_dir.file(UNFINISHED);
         match fs::remove_dir_all(&dir) {
@@ -33,17 +34,18 @@ impl<'a> NewDataDir<'a> {
         Ok(Self { data_dir, dir })
     }
 
-    /// Where a file of this name is put.
+    /// Returns the path at which the file `name` is to be written.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Where all of them are.
+    /// Returns the path of the subdirectory in which the files are assembled.
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// Gives these files their names in the data directory, for its owner alone. What is not there is left out.
+    /// Moves the files `names` into the data directory, with permissions for their owner alone (0600). Names of files
+    /// that do not exist are skipped.
     pub fn finish<'n>(self, names: impl IntoIterator<Item = &'n str>) -> io::Result<()> {
         let mut names: Vec<&str> = names
             .into_iter()
@@ -68,8 +70,8 @@ impl<'a> NewDataDir<'a> {
     }
 }
 
-/// Says whether a directory can become a data directory: it is missing or empty, or has only what a restore or a salvage has left
-/// that did not end, which may be nothing but the lock.
+/// Returns whether a directory can become a data directory: it is missing or empty, holds nothing but the lock file, or
+/// holds what an unfinished restore or salvage has left, and no database.
 pub fn can_be_filled(dir: &Path) -> bool {
     let is_unfinished = dir.join(UNFINISHED).is_dir() && !dir.join(FILE).exists();
     let is_used = fs::read_dir(dir).is_ok_and(|files| {

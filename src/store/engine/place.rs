@@ -1,4 +1,5 @@
-//! The place of a database, judged before anything in it is changed: whether the file may be created, read and written.
+//! Checks of a data directory before anything in it is changed: whether the database file may be created, or read and
+//! written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,11 +14,12 @@ use crate::store::engine::master_key::MASTER_KEY_FILE;
 use crate::store::engine::new_data_dir::UNFINISHED;
 use crate::store::error::StoreError;
 
-/// Files that belong to a database, and are not there before one.
+/// Files that belong to a database and do not exist before it is created.
 const BESIDE: [&str; 2] = [MASTER_KEY_FILE, "management.token"];
 
-/// Judges the place of the database in `data_dir`. It is an error if the database is missing and was there, or if one of
-/// its files cannot be written.
+/// Checks the files of the database in `data_dir`. Returns an error if the database file is missing or empty although
+/// other files show that there was a database or that a restore or salvage is unfinished, or if one of its files cannot
+/// be read and written.
 pub(in crate::store) fn judge(data_dir: &DataDir) -> Result<(), StoreError> {
     let path = data_dir.file(FILE);
     let length = fs::metadata(&path).map(|file| file.len()).ok();
@@ -29,7 +31,7 @@ pub(in crate::store) fn judge(data_dir: &DataDir) -> Result<(), StoreError> {
         .try_for_each(|file| check_writable(file))
 }
 
-/// The file, its log, and the memory that connections share.
+/// Returns the paths of the database file, its write-ahead log and its shared-memory file.
 fn files_of(path: &Path) -> [PathBuf; 3] {
     let mut shared = path.as_os_str().to_owned();
     shared.push("-shm");
@@ -48,7 +50,8 @@ fn check_writable(file: &Path) -> Result<(), StoreError> {
     )))
 }
 
-/// Rejects a place where a new database would take that of a lost one, whose log would be thrown away.
+/// Returns an error if the data directory holds an unfinished restore or salvage, or files of a lost database: a new
+/// database would replace the lost one, whose write-ahead log would be thrown away.
 fn reject_remains(data_dir: &DataDir, path: &Path, is_there: bool) -> Result<(), StoreError> {
     if data_dir.file(UNFINISHED).exists() {
         return Err(StoreError::Other(format!(

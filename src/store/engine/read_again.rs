@@ -1,4 +1,4 @@
-//! Reading once more what could not be read: SQLite says "damaged" of a page that the disk failed to read once.
+//! Retries of reads that failed: SQLite reports a database as damaged even if the disk failed only once to read a page.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,27 +15,31 @@ use crate::base::Stopwatch;
 use crate::store::engine::db::open_reader;
 use crate::store::error::StoreError;
 
-/// How long after the first try each further one is made.
+/// Pauses before each further attempt to read. Each pause begins when the attempt before it has failed.
 const PAUSES: [Duration; 3] = [
     Duration::ZERO,
     Duration::from_millis(100),
     Duration::from_millis(500),
 ];
 
-/// How long damage is believed at once after the disk was found to be readable.
+/// Time after a successful read of a whole database file during which damage is reported without further attempts,
+/// since the disk is known to be readable.
 const DISK_IS_TRUSTED_FOR: Duration = Duration::from_secs(60);
 
 /// Bytes read at once.
 const PIECE: usize = 1_024 * 1_024;
 
-/// When the disk was found to be readable last.
+/// Stopwatch started when a whole database file was last read without an error; `None` if none has been read yet.
 static READABLE: Mutex<Option<Stopwatch>> = Mutex::new(None);
 
-/// Database files that were read as files. They stay open, since to close one would end SQLite's locks on it.
+/// Database files that were opened without SQLite, to read them as a whole. They stay open, since closing one would
+/// release SQLite's locks on that file.
 static FILES: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
 
-/// Reads again on connections of their own, which have nothing in memory, a little later. Returns `first` if it is no
-/// better, and that the disk has failed if the file cannot be read at all.
+/// Repeats `read` after pauses, each time on a new connection, which has nothing in its page cache. Returns `first` if
+/// no attempt succeeds, or [`StoreError::Failed`] if the file itself cannot be read, which means that the disk has
+/// failed. Returns `first` at once for a database in memory, and if a whole file was read successfully a short time
+/// ago.
 pub(in crate::store) fn read_again<T>(
     tx: &Connection,
     first: StoreError,

@@ -1,7 +1,8 @@
-//! Moments that only a wrong clock can have planned: a machine whose clock was years ahead planned attempts,
-//! locks and dead letters for then. They are due at once.
+//! Correction of times that only a wrong clock can have set: a machine whose clock was years ahead set the due times of
+//! attempts and dead letters and the ends of locks to years from now. Such deliveries become due at once.
 //!
-//! The moment that a sender has scheduled is in a column of its own, and stays as planned, however far ahead.
+//! The time that a sender has scheduled is kept in a column of its own, `scheduled_at`, and is not changed, however far
+//! in the future it lies.
 
 use rusqlite::{Connection, params};
 
@@ -13,8 +14,10 @@ use crate::store::engine::checksum;
 use crate::store::error::StoreError;
 use crate::store::sql::Sql;
 
-/// The deliveries of the subscription `own` that are planned, or locked, for longer than anything waits: from `?1` on, and
-/// before `?2`. Each of the two is a search in an index.
+/// Returns a SELECT for the ids of deliveries that are due or locked too far in the future, in the given queue of the
+/// subscription whose id is the SQL expression `own`: due after `?1` and before `?2`, or locked until after `?1`.
+/// Pending messages of a session are left out of the search by lock: the session holds their lock. Each of the two
+/// searches uses an index.
 fn too_late(own: &str, queue: SubQueue) -> String {
     let state = queue.state().name();
     let is_planned_so = match queue {
@@ -29,14 +32,15 @@ fn too_late(own: &str, queue: SubQueue) -> String {
     )
 }
 
-/// The queues that have such deliveries. What is pending of deleted ones ends whenever it is due.
+/// Returns the queues with deliveries that are due or locked too far in the future. Deleted subscriptions are left out:
+/// their pending deliveries are ended regardless of their due times.
 pub(super) fn find(
     tx: &Connection,
     now: Timestamp,
 ) -> Result<Vec<(SubscriptionId, SubQueue)>, StoreError> {
     let mut found = Vec::new();
     for queue in [SubQueue::Active, SubQueue::DeadLetter] {
-        // Each has a transfer queue besides, whose id is its own, negated.
+        // A subscription also has a transfer queue, whose id is the negated id of the subscription.
         for own in ["event_subscription.id", "-event_subscription.id"] {
             let too_late = too_late(own, queue);
             let select = format!(
@@ -51,8 +55,9 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Makes up to `limit` deliveries of a queue due now that are planned too late; those that are scheduled, at the
-/// scheduled moment. Returns their number.
+/// Corrects up to `limit` deliveries of a queue that are due or locked too far in the future, and returns their number.
+/// Each becomes due now, or at its scheduled time if that is later, and its lock ends now at the latest. The due time
+/// of a deferred delivery is not changed.
 pub(super) fn pull_in(
     tx: &Connection,
     subscription: SubscriptionId,
@@ -60,7 +65,7 @@ pub(super) fn pull_in(
     now: Timestamp,
     limit: usize,
 ) -> Result<usize, StoreError> {
-    // A dead letter waits for nothing that was scheduled.
+    // The scheduled time of a message has no effect once the message is a dead letter.
     let due_at = match queue {
         SubQueue::Active => "coalesce(max(scheduled_at, ?3), ?3)",
         SubQueue::DeadLetter => "?3",

@@ -1,4 +1,4 @@
-//! Decisions of receivers about messages, as dispositions state them (rule S10.7).
+//! Outcomes with which receivers settle messages, read from the delivery states in dispositions (rule S10.7).
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ pub enum ReceiverOutcome {
     Release,
 }
 
-/// Application properties to set. Clones share them, since one disposition can be about thousands of messages.
+/// Application properties to set on a message. Clones share one allocation, since one disposition can settle thousands
+/// of messages.
 pub type Changes = Arc<[(String, Value)]>;
 
 /// Why a receiver dead-letters a message.
@@ -37,7 +38,8 @@ pub struct DeadLettering {
 }
 
 impl ReceiverOutcome {
-    /// The outcome that `state` asks for; `None` for a state that ends nothing.
+    /// Returns the outcome that `state` stands for, or `None` for a state that settles no message by itself: received,
+    /// declared and transactional.
     pub fn of(state: &DeliveryState) -> Option<Self> {
         Some(match state {
             DeliveryState::Received
@@ -58,7 +60,8 @@ impl ReceiverOutcome {
         })
     }
 
-    /// Returns whether it is the decision that `other` was cloned from, or as good as that.
+    /// Returns whether two outcomes are clones of one, or equal without any data of their own. Data is compared by its
+    /// allocation, not by its content.
     pub fn is_shared(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Complete, Self::Complete) | (Self::Release, Self::Release) => true,
@@ -77,7 +80,8 @@ impl ReceiverOutcome {
         }
     }
 
-    /// Bytes that the properties which it sets take in memory, which is more than they take with a stored message.
+    /// Returns the size in memory, in bytes, of the properties that the outcome sets. In a stored message they take
+    /// fewer bytes.
     pub fn bytes(&self) -> usize {
         let set = match self {
             Self::Complete | Self::Release => return 0,
@@ -89,7 +93,8 @@ impl ReceiverOutcome {
             .sum()
     }
 
-    /// How it is confirmed: the same outcome, and never an error, which would mean that it failed.
+    /// Returns the delivery state that confirms the outcome to the receiver: the same outcome, and never with an error,
+    /// which would mean that the settlement has failed.
     pub fn confirmation(&self) -> DeliveryState {
         match self {
             Self::Complete => DeliveryState::Accepted,
@@ -105,7 +110,8 @@ impl ReceiverOutcome {
 }
 
 impl DeadLettering {
-    /// Reads the error of a rejection. A condition that the application defined itself becomes the reason.
+    /// Reads the error of the outcome `rejected`. Without the property `DeadLetterReason`, an error condition other
+    /// than `com.microsoft:dead-letter`, which the application has defined itself, becomes the reason.
     fn of(error: Option<&AmqpError>) -> Self {
         let Some(error) = error else {
             return Self::default();
@@ -113,7 +119,7 @@ impl DeadLettering {
         let mut properties = named_values(&error.info);
         let mut take = |name: &str| {
             let place = properties.iter().position(|(key, _)| key == name)?;
-            // What is no text stays a property of the application.
+            // A value that is not text stays in the application properties.
             let text = properties[place].1.as_text()?.to_owned();
             properties.remove(place);
             Some(text)
@@ -129,13 +135,13 @@ impl DeadLettering {
     }
 }
 
-/// The changes in a map, whose keys may be strings or symbols.
+/// Returns the application properties to set that a map holds, whose keys may be strings or symbols.
 pub fn changes(map: &Map) -> Changes {
     named_values(map).into()
 }
 
-/// Returns changes as an encoded map, or nothing if there are none. Their values are in the form that all clients read;
-/// rejects those that some client could not read in the message.
+/// Encodes application properties as an AMQP map; returns no bytes if there are none to set. Writes each value in the
+/// form that the clients of all languages can read, and rejects a value that some client could not read in the message.
 pub fn encoded_changes(changes: &[(String, Value)]) -> Result<Vec<u8>, DecodeError> {
     if changes.is_empty() {
         return Ok(Vec::new());
@@ -147,7 +153,7 @@ pub fn encoded_changes(changes: &[(String, Value)]) -> Result<Vec<u8>, DecodeErr
     entries.collect::<Result<Map, DecodeError>>().map(encoded)
 }
 
-/// The values in a map that have names, each with its name.
+/// Returns the entries of a map whose keys are strings or symbols, with the keys as text.
 pub fn named_values(map: &Map) -> Vec<(String, Value)> {
     let named = map.iter();
     named

@@ -1,7 +1,7 @@
-//! The rules for what clients write that schemas cannot express: checks of single texts (`x-check`) and
-//! rules of whole objects (`x-rule`). What the store keeps is read without them.
+//! Validation of clients' documents beyond what a JSON schema can express: checks of single texts (`x-check`) and rules
+//! for whole objects (`x-rule`). Documents from the store are read without this validation.
 //!
-//! No problem quotes a text that may be a secret.
+//! An error message never quotes a text that may be a secret.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -33,7 +33,7 @@ use crate::wire::bad_input::quoted;
 use crate::wire::client_credentials::is_token;
 use crate::wire::{duration, moment, pem};
 
-/// The context that a document is judged by.
+/// The time, the settings and the properties of the topic that a document is validated against.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RuleContext<'a> {
     pub(super) now: Timestamp,
@@ -46,7 +46,7 @@ pub(super) struct RuleContext<'a> {
 }
 
 impl RuleContext<'_> {
-    /// For documents that depend on nothing else.
+    /// Context for documents whose validity depends neither on the time, nor on settings, nor on a topic.
     pub(super) const NONE: RuleContext<'static> = RuleContext {
         now: Timestamp::from_ms(0),
         require_https: false,
@@ -55,7 +55,7 @@ impl RuleContext<'_> {
     };
 }
 
-/// Finds what is wrong with a text.
+/// A check of a single text; the error says what is wrong with it.
 pub(super) type Check = fn(&str, &RuleContext<'_>) -> Result<(), String>;
 
 const CHECKS: [(&str, Check); 27] = [
@@ -110,13 +110,13 @@ const CHECKS: [(&str, Check); 27] = [
     ("wait", |text, _| wait(text)),
 ];
 
-/// The check of that name.
+/// Returns the check that schemas call `name`. Panics if there is none.
 pub(super) fn check(name: &str) -> Check {
     let check = CHECKS.iter().find(|(known, _)| *known == name);
     check.expect("schemas name known checks alone").1
 }
 
-/// An object that is judged.
+/// An object to which a rule is applied.
 pub(super) struct Judged<'a> {
     pub(super) object: &'a mut Map<String, Value>,
     pub(super) before: Option<&'a Value>,
@@ -128,7 +128,8 @@ pub(super) struct Judged<'a> {
     pub(super) faults: Vec<(String, String)>,
 }
 
-/// Finds what is wrong with an object, and fills in what can be told from what was there before.
+/// A rule for an object, which finds the faults of the object and fills in properties that can be told from the
+/// previous version of the document.
 pub(super) type Rule = fn(&mut Judged<'_>);
 
 const RULES: [(&str, Rule); 19] = [
@@ -153,7 +154,7 @@ const RULES: [(&str, Rule); 19] = [
     ("webHook", destination::judge_webhook),
 ];
 
-/// The rule of that name.
+/// Returns the rule that schemas call `name`. Panics if there is none.
 pub(super) fn rule(name: &str) -> Rule {
     let rule = RULES.iter().find(|(known, _)| *known == name);
     rule.expect("schemas name known rules alone").1
@@ -168,7 +169,8 @@ impl Judged<'_> {
         self.fault(name, format!("it is missing; it must be {expected}"));
     }
 
-    /// Reports whether a property is given, and not as `null`. One that is at fault counts as given.
+    /// Reports whether a property is given and is not `null`. A property with a fault counts as given, although it is
+    /// missing from the object.
     pub(super) fn has(&self, name: &str) -> bool {
         let is_there = self.object.get(name).is_some_and(|value| !value.is_null());
         is_there
@@ -182,7 +184,7 @@ impl Judged<'_> {
         self.object.get(name)?.as_str()
     }
 
-    /// The elements of a list.
+    /// Returns the elements of the list in the property `name`, or none if the property is missing or is no list.
     pub(super) fn list(&self, name: &str) -> &[Value] {
         self.object
             .get(name)
@@ -190,7 +192,7 @@ impl Judged<'_> {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Takes a property over from what was there before.
+    /// Copies a property from the previous version of the document, if that has the property.
     pub(super) fn keep(&mut self, name: &str) {
         let known = self.before.and_then(|before| before.get(name));
         self.object
@@ -224,17 +226,19 @@ fn expiration(text: &str, now: Timestamp) -> Result<(), String> {
     }
 }
 
-/// Reads `expirationTimeUtc`. By its name it is UTC, so the zone may be left out, and the time of day too.
+/// Reads `expirationTimeUtc`. The time zone may be left out, since the property is in UTC by its name, and so may the
+/// time of day, which is then midnight.
 pub(super) fn read_expiration(text: &str) -> Option<Timestamp> {
     let at = moment::expiry(text).or_else(|| moment::expiry(&format!("{text}T00:00:00Z")))?;
-    // In UTC the last hours of 9999 may be in the year 10000, which RFC 3339 cannot write.
+    // Rejects a time in the last hours of 9999 that is in the year 10000 in UTC, which RFC 3339 cannot write.
     at.to_string()
         .parse()
         .is_ok_and(|read: Timestamp| read == at)
         .then_some(at)
 }
 
-/// Not every input can be delivered in every schema (rule 2.1).
+/// Checks that events of the input schema can be delivered in the schema called `text`, which is not possible for every
+/// pair of schemas (rule 2.1).
 fn delivery_schema(text: &str, input: &InputSchema) -> Result<(), String> {
     let can_express = |schema: &DeliverySchema| schema.can_express(input);
     let possible: Vec<&str> = DeliverySchema::ALL
@@ -267,7 +271,7 @@ fn wait(text: &str) -> Result<(), String> {
     }
 }
 
-/// The shortest time to live in namespaces, and its unit.
+/// The shortest time to live of a namespace subscription, of which every other one must be a multiple.
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn time_to_live(text: &str, retention: Duration) -> Result<(), String> {
@@ -286,7 +290,8 @@ fn time_to_live(text: &str, retention: Duration) -> Result<(), String> {
         ));
     }
     let most = duration::format(retention);
-    // The longest is what an answer says of a subscription that leaves it to the topic.
+    // The longest time to live is accepted for any retention, since responses give it for a subscription that has none
+    // of its own and follows the topic's retention.
     if time <= retention || time == NAMESPACE_TIME_TO_LIVE_MAX {
         Ok(())
     } else {
@@ -346,7 +351,7 @@ fn ip_mask(text: &str) -> Result<(), String> {
 /// The description of a valid IP mask.
 pub(super) const IP_MASK: &str = "an address or a network such as \"10.1.0.0/16\"";
 
-/// Reads a network, or an address as a network of its own.
+/// Reads a network in CIDR notation, or a single address as a network with that one address (/32 or /128).
 pub(super) fn read_ip_mask(text: &str) -> Option<IpNet> {
     let address = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse().or_else(|_| address()).ok()
@@ -374,7 +379,8 @@ fn signing_secret(text: &str) -> Result<(), String> {
         .map_err(|problem| problem.to_string())
 }
 
-/// Parts of host names and of signatures.
+/// Checks the name of a storage account, a region or the id of an access key, which become parts of host names and of
+/// signatures.
 fn account_word(text: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let problem = "it must be 1 to 128 letters, digits, hyphens, dots and underscores";
@@ -408,7 +414,8 @@ fn bearer_token(text: &str) -> Result<(), String> {
     }
 }
 
-/// Azure's rule for names of containers. They are also safe as those of directories and buckets.
+/// Checks the name of a container by Azure's rule for its length and characters. Such a name is also safe as the name
+/// of a directory or a bucket.
 fn container(text: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_inner = |c: Option<char>| c.is_some_and(|c| c != '-');
@@ -426,13 +433,13 @@ fn container(text: &str) -> Result<(), String> {
     }
 }
 
-/// Custom headers may not start like these (rule 6.4): the delivery's own, and those that sign it and give its
-/// origin.
+/// Prefixes that the names of custom headers may not have (rule 6.4), since they are those of headers that deliveries
+/// have themselves (`aeg-`), or that sign a delivery and give its origin (`webhook-`).
 const RESERVED_PREFIXES: [&str; 2] = ["aeg-", "webhook-"];
 
-/// Headers that belong to the connection or the body (rule 6.4), and their relatives, without which
-/// HTTP/2 would reject the whole request.
-/// A receiver that is told to expect a body would be waited for.
+/// Names that custom headers may not have: headers that belong to the connection or the body (rule 6.4), and related
+/// ones, with which HTTP/2 would reject the whole request. `Expect` is among them, since it would make a delivery wait
+/// for the receiver before its body is sent.
 const FORBIDDEN_HEADERS: [&str; 11] = [
     "Host",
     "Expect",

@@ -1,5 +1,5 @@
-//! The playground: what filters, deliveries and signatures come to, tried with pasted texts. Nothing is
-//! published, sent or kept.
+//! Playground pages, which show the results of filters, of conversions for delivery and of signature checks for pasted
+//! texts. Nothing is published, sent or kept.
 
 mod convert;
 mod filter;
@@ -32,7 +32,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::topic::{DeliverySchema, InputSchema};
 use crate::wire;
 
-/// The topic that events are thought of which name none.
+/// Name of the topic that is assumed for an event that names none, if none is chosen.
 const NOWHERE: &str = "playground";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ fn example(call: &Call) -> String {
     json_text::laid_out(&example.get(0).unwrap_or(&example).to_string())
 }
 
-/// Rejects a text of more than so many bytes in the field `name`.
+/// Rejects a text of more than `bytes_max` bytes in the field `name`.
 fn check_size(name: &str, text: &str, bytes_max: usize) -> Result<(), FormError> {
     if text.len() <= bytes_max {
         return Ok(());
@@ -150,12 +150,12 @@ fn check_size(name: &str, text: &str, bytes_max: usize) -> Result<(), FormError>
     Err(FormError::of(name, problem))
 }
 
-/// Says that too many others try large events.
+/// Returns the form error for too many others who try large events at the moment.
 fn busy(error: TooManyTrials) -> FormError {
     FormError::of("event", format!("Try again in a moment: {error}."))
 }
 
-/// An event as its topic would read it, and where it would have been published.
+/// Pasted event, decoded by the input schema of its topic, and the topic to which it would have been published.
 struct PastedEvent {
     event: Event,
     /// `None` for no topic in particular.
@@ -165,14 +165,15 @@ struct PastedEvent {
 }
 
 impl PastedEvent {
-    /// Reads what was pasted, as an event of `topic` or by what it tells of itself.
+    /// Decodes a pasted event by the input schema of `topic`; without one, by the schema and the topic that the event
+    /// itself indicates.
     async fn read(
         call: &Call,
         text: &str,
         topic: Option<Arc<TopicEntry>>,
     ) -> Result<Self, FormError> {
         check_size("event", text, call.publish_bytes_max)?;
-        // Browsers end the lines of a form in their own way, which must not show in the bytes of a delivery.
+        // Browsers send the line breaks of a form as CRLF, which must not appear in the bytes of a delivery.
         let json = text.replace("\r\n", "\n");
         let name = TopicName::parse(NOWHERE).expect("it is a name");
         let nowhere = call.broker.registry().resource_id(&name);
@@ -219,7 +220,7 @@ pub(crate) async fn show(call: Call) -> PageResult {
     answer!("pages/playground.html", &call.visitor, "Playground", {})
 }
 
-/// Leads from the choice of a topic to the form for a token of it.
+/// Redirects from the choice of a topic to the form that creates a SAS token for that topic.
 pub(crate) async fn choose_topic(Query(chosen): Query<Names>, call: Call) -> PageResult {
     let topic = call.made_topic(name_of(&chosen, "topic"))?;
     Ok(Redirect::to(&format!("{}/keys/token", topic.page())).into_response())
