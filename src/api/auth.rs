@@ -1,4 +1,5 @@
-//! Who is asking: access keys and SAS tokens for publishers, the management token for everybody else.
+//! Authentication: access keys and SAS tokens for publishers, the management token and API tokens for all other
+//! clients.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -65,7 +66,7 @@ impl Credential {
                 return Self::Bearer(secret);
             }
         }
-        // Java's administration client for Service Bus leaves the word out.
+        // The administration client of Service Bus for Java omits the word `Bearer`.
         if let Some(token) = text("authorization").filter(|value| !value.contains(' ')) {
             return Self::Bearer(Secret::new(token));
         }
@@ -78,7 +79,7 @@ impl Credential {
         }
     }
 
-    /// Reports whether it is a valid credential of `topic`, whatever the request is for. So a key alone can choose
+    /// Reports whether the credential is valid for `topic`, regardless of the operation, so that a key alone can select
     /// the topic.
     pub(super) fn opens(&self, topic: &TopicEntry, now: Timestamp) -> bool {
         matches!(
@@ -87,7 +88,7 @@ impl Credential {
         )
     }
 
-    /// Reports whether it is a valid credential of `namespace`.
+    /// Reports whether the credential is valid for `namespace`.
     pub(super) fn opens_namespace(&self, namespace: &NamespaceEntry, now: Timestamp) -> bool {
         matches!(
             self.shown_key(RequestedPlace::Namespace(namespace), now),
@@ -95,7 +96,7 @@ impl Credential {
         )
     }
 
-    /// Returns the key of `place` that it shows, if any. Always compares with all of them.
+    /// Returns the key of `place` that matches the credential, if any. Always compares with all keys.
     fn shown_key<'a>(
         &self,
         place: RequestedPlace<'a>,
@@ -126,7 +127,7 @@ impl Credential {
     }
 }
 
-/// The value of a query parameter.
+/// Returns the value of a query parameter.
 pub(super) fn query_value(uri: &Uri, name: &str) -> Option<String> {
     url::form_urlencoded::parse(uri.query()?.as_bytes())
         .find(|(key, _)| key == name)
@@ -136,23 +137,23 @@ pub(super) fn query_value(uri: &Uri, name: &str) -> Option<String> {
 /// The topic that a request names, or why there is none.
 pub(super) type SoughtTopic = Result<Arc<TopicEntry>, NoTopic>;
 
-/// Why a request names no topic, and the namespace whose keys may know that.
+/// The reason why a request names no existing topic, and the namespace whose keys authorize the client to learn this.
 pub(super) struct NoTopic {
     pub(super) error: Box<ApiError>,
     pub(super) namespace: Option<Arc<NamespaceEntry>>,
 }
 
-/// The topic that a request is for, or the namespace, as far as they exist.
+/// The topic or namespace that a request is for, as far as it exists.
 #[derive(Clone, Copy)]
 pub(super) enum RequestedPlace<'a> {
     Topic(&'a TopicEntry),
-    /// One that has no such topic.
+    /// A namespace that does not have the requested topic.
     Namespace(&'a NamespaceEntry),
     Nothing,
 }
 
 impl<'a> RequestedPlace<'a> {
-    /// Returns the keys of a topic and of its namespace.
+    /// Returns the access keys that are valid here: those of the topic and of its namespace, or those of the namespace.
     fn access_keys(self) -> impl Iterator<Item = (KeyOwner, &'a AccessKeys)> {
         let pairs = match self {
             Self::Topic(topic) => {
@@ -168,8 +169,8 @@ impl<'a> RequestedPlace<'a> {
         pairs.into_iter().flatten()
     }
 
-    /// Returns what was shown for it, where memory is shared: all keys of a namespace and its topics stand together, and those of
-    /// another topic.
+    /// Returns the credential as an owner in the sharing of memory. All keys of a namespace and its topics have one
+    /// holder, as do all keys of a topic without a namespace.
     pub(super) fn shown(self, opener: &Opener) -> PresentedKey {
         PresentedKey {
             holder: self.holder(),
@@ -196,22 +197,22 @@ impl<'a> RequestedPlace<'a> {
 /// A request to publish to a topic or to receive from it.
 pub(super) struct TopicRequest<'a> {
     pub(super) credential: &'a Credential,
-    /// The hosts that it may mean.
+    /// The host names that the signed resource may contain.
     pub(super) hosts: [&'a str; 2],
     pub(super) uri: &'a Uri,
     /// The address of the client.
     pub(super) address: Option<IpAddr>,
 }
 
-/// Opens a topic or a namespace.
+/// The credential that authorized a request for a topic or a namespace.
 #[derive(Debug)]
 pub(super) enum Opener {
     Key(KeyRef),
     Bearer(Actor),
 }
 
-/// Checks that a request may use `place`, or know that it is not there, and returns what has opened that. Who has not shown a key
-/// does not learn which topics there are.
+/// Checks that a request may use `place`, or may learn that it does not exist, and returns the credential that
+/// authorized it. A client without a valid key does not learn which topics exist.
 pub(super) fn authorize_for_topic(
     state: &ApiState,
     place: RequestedPlace<'_>,
@@ -241,7 +242,7 @@ pub(super) fn authorize_for_topic(
     let shown = match request.credential.shown_key(place, now) {
         Ok(shown) => shown,
         Err(error) => {
-            // Of a token that has expired it says that the key is right.
+            // The error for an expired token reveals that its key is right, so guessing is limited here, too.
             let held_back = state.guesses.hold_back(request.address, now);
             held_back.map_err(too_many)?;
             return Err(explain(error, from));
@@ -274,11 +275,11 @@ pub(super) fn authorize_for_topic(
     Ok(Opener::Key(shown.key))
 }
 
-/// A key of a topic or of its namespace, which a request has shown as it is or by what it signed.
+/// A key of a topic or of its namespace that a request has presented, either as plain text or by a signature.
 struct ShownKey<'a> {
     key: KeyRef,
     secret: &'a Secret,
-    /// The resource that a signature is for.
+    /// The resource that a SAS token was signed for; `None` for a plain key.
     resource: Option<String>,
 }
 
@@ -301,12 +302,12 @@ fn explain(error: SasError, from: &str) -> ApiError {
     }
 }
 
-/// How long a token that was read from its file is trusted: a rotated one puts the old one out of force within
-/// this time.
+/// The time for which a token read from its file is trusted. After a rotation, the old token is rejected within this
+/// time.
 const TOKEN_TRUSTED: Duration = Duration::from_secs(1);
 
-/// The token that manages the appliance. Its file is read again for whatever does not match it, which is how a
-/// rotated one comes into force without a restart, and now and then, which puts the old one out of it.
+/// The management token. Its file is read again when a presented token does not match, so that a rotated token is
+/// accepted without a restart, and after `TOKEN_TRUSTED`, so that the old token is rejected.
 #[derive(Clone)]
 pub struct ManagementToken {
     source: Arc<TokenSource>,
@@ -321,14 +322,14 @@ enum TokenSource {
 }
 
 impl ManagementToken {
-    /// A token from the configuration, which stays as it is.
+    /// Returns a token from the configuration, which does not change.
     pub fn configured(token: Secret) -> Self {
         Self {
             source: Arc::new(TokenSource::Configured(token)),
         }
     }
 
-    /// The token that stands in a file, and stood there a moment ago as `token`.
+    /// Returns a token that is read from a file, whose last known value is `token`.
     pub fn in_file(path: PathBuf, token: Secret) -> Self {
         let last_read = RwLock::new((token, Stopwatch::begin()));
         Self {
@@ -336,7 +337,7 @@ impl ManagementToken {
         }
     }
 
-    /// Reports whether `presented` is the token.
+    /// Reports whether `presented` is the management token.
     pub fn admits(&self, presented: &Secret) -> bool {
         if let TokenSource::File { last_read, .. } = self.source.as_ref() {
             let (token, read_at) = &*last_read.read().unwrap();
@@ -347,12 +348,12 @@ impl ManagementToken {
         self.secret().admits(presented.reveal())
     }
 
-    /// The token itself, as it is right now: tokens of others are signed with it.
+    /// Returns the current token, which is also the key of SAS signatures.
     pub(super) fn secret(&self) -> Secret {
         match self.source.as_ref() {
             TokenSource::Configured(token) => token.clone(),
             TokenSource::File { path, last_read } => {
-                // A file that is gone or empty changes nothing: the last token holds.
+                // If the file is missing or empty, the last token stays valid.
                 let text = std::fs::read_to_string(path).unwrap_or_default();
                 let mut guarded = last_read.write().unwrap();
                 if !text.trim().is_empty() {
@@ -364,7 +365,7 @@ impl ManagementToken {
     }
 }
 
-/// Who sends a request, by the token in it, and with which role.
+/// The authenticated sender of a request, with its role.
 #[derive(Clone, Debug)]
 pub(super) struct Principal {
     caller: Caller,
@@ -372,7 +373,7 @@ pub(super) struct Principal {
 }
 
 impl Principal {
-    /// Whose token `presented` is; `None` for nobody's.
+    /// Returns the owner of the token `presented`, or `None` if the token is not valid.
     fn of(
         state: &ApiState,
         presented: &Secret,
@@ -397,7 +398,7 @@ impl Principal {
         }))
     }
 
-    /// A file of the provisioning directory.
+    /// Returns the principal for a file of the provisioning directory.
     pub(super) fn provisioning(file: &str, at: Timestamp) -> Self {
         let (actor, address) = (Actor::Provisioning(file.to_owned()), None);
         Self {
@@ -406,7 +407,7 @@ impl Principal {
         }
     }
 
-    /// In a few words for people.
+    /// Returns the text search of a request. Event data is searched only if the role may see it.
     pub(super) fn sought(&self, text: Option<String>) -> Option<TextSearch> {
         let in_data = self.role.sees_data();
         text.map(|text| TextSearch { text, in_data })
@@ -425,7 +426,7 @@ impl Principal {
     }
 }
 
-/// Whoever [`require_role`] has let in.
+/// Extracts the principal that [`require_role`] has authenticated.
 impl<S: Sync> FromRequestParts<S> for Principal {
     type Rejection = ApiError;
 
@@ -446,7 +447,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Who the bearer of `token` is, who must have this role.
+/// Returns the owner of a bearer token, who must have at least this role.
 pub(super) fn check_role(
     state: &ApiState,
     token: &Secret,
@@ -466,14 +467,14 @@ pub(super) fn address_of(extensions: &Extensions) -> Option<IpAddr> {
     address.map(|ConnectInfo(address)| address.ip().to_canonical())
 }
 
-/// Notes that who sends a request has shown this key or token, which is valid.
+/// Records the valid key or token of a request in the memory accounting of the request.
 pub(super) fn note_shown(extensions: &Extensions, shown: impl FnOnce() -> PresentedKey) {
     if let Some(memory) = extensions.get::<RequestMemory>() {
         memory.note_key(shown);
     }
 }
 
-/// Lets only those through whose token has the role that the route takes.
+/// Middleware that rejects requests whose token does not have the role that the route requires.
 pub(super) async fn require_role(
     State((state, role)): State<(ApiState, Role)>,
     mut request: Request,
@@ -494,7 +495,7 @@ fn principal(
     headers: &HeaderMap,
     extensions: &Extensions,
 ) -> Result<Principal, ApiError> {
-    // Nobody outside can set it.
+    // Clients cannot set this extension.
     if let Some(within) = extensions.get::<Principal>() {
         return Ok(within.clone());
     }
@@ -512,7 +513,7 @@ fn principal(
     })
 }
 
-/// The bearer token of a request.
+/// Returns the bearer token of a request.
 fn bearer(headers: &HeaderMap) -> Option<Secret> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;

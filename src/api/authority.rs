@@ -1,4 +1,5 @@
-//! The rights of clients of Service Bus, over HTTP and AMQP, by any credential: this module alone decides on them.
+//! The rights of Service Bus clients over HTTP and AMQP, for all kinds of credentials. Only this module decides on
+//! them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,13 +23,13 @@ use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::resource::{InvalidTokenResource, TokenResource};
 use crate::wire::service_bus::sas::{SasTokenText, TokenError};
 
-/// How far ahead the end of a signature counts: a connection shows a new one at least that often.
+/// The maximum validity of a signature from now on. A connection has to present a new one at least that often.
 const SIGNATURE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How soon open connections notice what was taken from them: well within the 5 s that are promised.
+/// The interval at which open connections notice revoked rights, well within the promised 5 s.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Rights, where they hold, and who has them.
+/// Verified rights of a client, the scope in which they are valid, and the actor that has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
     rights: Rights,
@@ -40,16 +41,16 @@ pub struct Authority {
     expires_at: Option<Timestamp>,
 }
 
-/// The part of the namespace that a rule opens, whatever the token says.
+/// The part of the namespace that an access rule applies to, regardless of the resource of the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::api) enum AuthorityScope {
-    /// Everything.
+    /// The whole namespace.
     Namespace,
     /// The queue or topic of that name, with its subscriptions and sub-queues.
     Entity(TopicName),
 }
 
-/// How the authority was shown, to be looked at again.
+/// The rule and the key behind an authority, to check later whether they are still valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Proof {
     rule: String,
@@ -57,34 +58,34 @@ struct Proof {
     key: String,
 }
 
-/// The right that is demanded, and where.
+/// The right that an operation requires, and the entity and path it is required for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::api) struct Demand<'a> {
-    /// `None` if any will do.
+    /// The required right; `None` if any right is sufficient.
     pub(in crate::api) right: Option<Right>,
-    /// The queue or topic; `None` for what belongs to none, such as lists.
+    /// The queue or topic; `None` for operations that belong to no entity, such as lists.
     pub(in crate::api) topic_or_queue: Option<&'a str>,
     /// The path that the token has to cover.
     pub(in crate::api) path: &'a str,
 }
 
-/// The keys of an access rule, and what they open.
+/// The keys of an access rule, and the rights and scope that they grant.
 pub(in crate::api) struct KeyGrant {
-    /// Either will do. Which one it is, is known unless it is the management token.
+    /// The keys, each of which is accepted. The reference is `None` for the management token.
     pub(in crate::api) keys: Vec<(Secret, Option<KeyRef>)>,
     pub(in crate::api) rights: Rights,
     pub(in crate::api) scope: AuthorityScope,
     pub(in crate::api) actor: Actor,
 }
 
-/// Why what was shown opens nothing. Never tells a secret.
+/// The reason why a credential was rejected. Its text never contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::api) enum AccessDenied {
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error("the resource of the shared access signature is not valid: {0}")]
     Resource(#[from] InvalidTokenResource),
-    /// Does not say whether there is the rule, since with that it would say whether there is the entity.
+    /// The message does not reveal whether the rule exists, since that would reveal whether the entity exists.
     #[error(
         "InvalidSignature: The token has an invalid signature. It was not signed with the key of a shared access rule \
          {0:?} of what it is for, or of all; the rule for all is {ROOT_RULE}, and its key is the management token"
@@ -102,7 +103,7 @@ pub(in crate::api) enum AccessDenied {
 }
 
 impl AccessDenied {
-    /// Returns whether what was shown is valid, and opens something else.
+    /// Returns whether the credential is valid but does not grant the required access.
     pub(in crate::api) fn is_of_rights(&self) -> bool {
         match self {
             Self::OtherResource(_) | Self::MissingRight { .. } => true,
@@ -112,7 +113,7 @@ impl AccessDenied {
         }
     }
 
-    /// Returns whether it is said of what was signed with the right key alone.
+    /// Returns whether this error occurs only if the signature was made with the right key.
     fn tells_of_a_right_key(&self) -> bool {
         match self {
             Self::Token(TokenError::Expired { .. })
@@ -126,16 +127,16 @@ impl AccessDenied {
     }
 }
 
-/// A signature that a client has shown, and the hosts that it may mean.
+/// A signature that a client has presented, and the host names that it may be for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::api) struct ShownSignature<'a> {
     /// The signature, without its scheme.
     pub(in crate::api) token: &'a str,
-    /// The hosts that the client may mean.
+    /// The host names that the resource of the signature may contain.
     pub(in crate::api) hosts: &'a [&'a str],
 }
 
-/// An authority that was verified, and the key that it was made with.
+/// A verified authority, and the key that was presented or signed with.
 pub(in crate::api) struct VerifiedAuthority {
     pub(in crate::api) authority: Authority,
     key: Secret,
@@ -143,7 +144,7 @@ pub(in crate::api) struct VerifiedAuthority {
 }
 
 impl Authority {
-    /// Finds what a signature opens, for a client at this address.
+    /// Verifies a signature that a client at this address has presented, and returns its authority.
     pub(in crate::api) fn of_signature(
         state: &ApiState,
         shown: ShownSignature<'_>,
@@ -159,7 +160,7 @@ impl Authority {
         Self::unless_guessed(state, &presented, client, verified)
     }
 
-    /// Finds what a rule opens whose key is shown as it is. It is for what the rule is for.
+    /// Verifies a rule name and a plain key, and returns their authority. It covers the whole scope of the rule.
     pub(in crate::api) fn of_password(
         state: &ApiState,
         Plain { rule, key }: &Plain,
@@ -180,7 +181,7 @@ impl Authority {
         Self::unless_guessed(state, key, client, verified)
     }
 
-    /// Finds what the bearer of a management or API token may do, if that includes `right`.
+    /// Returns the authority of a management or API token, if its role includes `right`.
     pub(in crate::api) fn of_bearer(
         state: &ApiState,
         token: &Secret,
@@ -205,7 +206,7 @@ impl Authority {
         })
     }
 
-    /// Checks a signature against the keys of the rule that `find` knows.
+    /// Verifies a signature with the keys of the rule that `find` returns.
     pub(in crate::api) fn verify(
         shown: ShownSignature<'_>,
         now: Timestamp,
@@ -235,8 +236,8 @@ impl Authority {
         })
     }
 
-    /// Lets nobody try one key after the other: a client that has shown too many wrong ones waits, unless this key was
-    /// right from there before.
+    /// Limits the guessing of keys: a client that has presented too many wrong keys has to wait, unless this key was
+    /// right from its address before.
     fn unless_guessed(
         state: &ApiState,
         presented: &Secret,
@@ -264,7 +265,7 @@ impl Authority {
         Ok(accepted.authority)
     }
 
-    /// Checks that it allows what is demanded. Nothing else decides that.
+    /// Checks that the authority meets a demand. Only this function decides on access.
     pub(in crate::api) fn check(
         &self,
         demand: Demand<'_>,
@@ -287,7 +288,7 @@ impl Authority {
         }
     }
 
-    /// Bytes that it takes while it is kept.
+    /// Returns the memory that the authority takes, in bytes.
     pub(in crate::api) fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.resource.path().len()
@@ -295,8 +296,8 @@ impl Authority {
             + self.proof.key.len()
     }
 
-    /// Returns whose key was shown, where memory is shared. A client with one key of a queue or topic can have more of them, so
-    /// these stand together; each key of the namespace is by itself.
+    /// Returns the holder that memory is shared by. A client with one key of a queue or topic may have other keys of
+    /// it, so all keys of an entity have one holder. Each key of the namespace is a holder of its own.
     pub(in crate::api) fn holder(&self) -> String {
         match &self.scope {
             AuthorityScope::Namespace => self.proof.key.clone(),
@@ -304,7 +305,7 @@ impl Authority {
         }
     }
 
-    /// Returns the key that was shown, if others stand together with it.
+    /// Returns the hash of the presented key if its holder can have several keys.
     pub(in crate::api) fn key_of_holder(&self) -> Option<&str> {
         match &self.scope {
             AuthorityScope::Namespace => None,
@@ -312,7 +313,7 @@ impl Authority {
         }
     }
 
-    /// Returns what was shown for it, where memory is shared.
+    /// Returns the presented key and its holder, for the sharing of memory.
     pub(in crate::api) fn shown_key(&self) -> PresentedKey {
         PresentedKey {
             holder: self.holder(),
@@ -320,12 +321,12 @@ impl Authority {
         }
     }
 
-    /// Returns whether it has not expired.
+    /// Returns whether the authority has not expired.
     pub(in crate::api) fn is_valid(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|at| now < at)
     }
 
-    /// Returns whether its rule still has that key and those rights.
+    /// Returns whether the access rule still has the presented key and the same rights.
     pub(in crate::api) fn still_holds(&self, state: &ApiState) -> bool {
         let rules = match &self.scope {
             AuthorityScope::Namespace => KeyGrant::of_all(state, &self.proof.rule),
@@ -342,7 +343,7 @@ impl Authority {
         })
     }
 
-    /// Returns whether it allows all that `other` does, whose resource is the same.
+    /// Returns whether this authority allows everything that `other` allows. Both must have the same resource.
     pub(in crate::api) fn allows_all_of(&self, other: &Self) -> bool {
         let has_scope = self.scope == AuthorityScope::Namespace || self.scope == other.scope;
         let mut rights = [Right::Manage, Right::Send, Right::Listen].into_iter();
@@ -353,12 +354,12 @@ impl Authority {
         self.expires_at
     }
 
-    /// Returns who has it, for the audit log.
+    /// Returns the actor of this authority for the audit log.
     pub(in crate::api) fn actor(&self) -> &Actor {
         &self.actor
     }
 
-    /// Returns whether it opens one queue or topic alone.
+    /// Returns whether the scope is a single queue or topic.
     pub(in crate::api) fn is_of_entity(&self) -> bool {
         match self.scope {
             AuthorityScope::Namespace => false,
@@ -366,14 +367,14 @@ impl Authority {
         }
     }
 
-    /// Returns the path of the resource that it is for.
+    /// Returns the path of the resource that the token is for.
     pub(in crate::api) fn path(&self) -> String {
         self.resource.path()
     }
 }
 
 impl AuthorityScope {
-    /// Returns whether `resource` is what it opens, or lies in it.
+    /// Returns whether `resource` lies in this scope.
     fn includes(&self, resource: &TokenResource) -> bool {
         match self {
             Self::Namespace => true,
@@ -386,8 +387,9 @@ impl AuthorityScope {
 }
 
 impl KeyGrant {
-    /// Finds the rule of that name for a resource: [`ROOT_RULE`], whose key is the management token, or a rule of the
-    /// queue or topic, each of which has two from the beginning, its access keys; or else a rule for all of them.
+    /// Finds the rule of this name for a resource. [`ROOT_RULE`] has the management token as its key. Other names are
+    /// looked up first among the rules of the queue or topic, including its two access keys, and then among the rules
+    /// for all entities.
     fn find(state: &ApiState, name: &str, resource: &TokenResource) -> Option<Self> {
         if name.eq_ignore_ascii_case(ROOT_RULE) {
             return Self::of_all(state, name);
@@ -410,13 +412,13 @@ impl KeyGrant {
         }
         let name = AccessRuleName::parse(name).ok()?;
         let registry = state.broker.registry();
-        // A name with a slash in it is that of an entity's rule, which opens that entity alone.
+        // A name with a slash belongs to the rule of an entity, which is valid for that entity only.
         let found = registry.access_rule(&name);
         let of_all = found.filter(|rule| rule.name.entity().is_none());
         of_all.map(|rule| Self::of(rule))
     }
 
-    /// Finds a rule of a queue or topic.
+    /// Finds a rule or an access key of a queue or topic.
     fn of_entity(registry: &Registry, topic: &TopicEntry, name: &str) -> Option<Self> {
         let mut keys = KeyName::ALL.into_iter();
         if let Some(key) = keys.find(|key| key.name().eq_ignore_ascii_case(name)) {
@@ -433,7 +435,7 @@ impl KeyGrant {
         registry.access_rule(&name).map(|rule| Self::of(rule))
     }
 
-    /// All rules of that name, those of queues and topics among them.
+    /// Returns all rules of this name, including the rules of queues and topics.
     fn named(state: &ApiState, name: &str) -> Vec<Self> {
         let registry = state.broker.registry();
         let rules = registry.access_rules();
@@ -483,8 +485,8 @@ impl KeyGrant {
     }
 }
 
-/// Watches access rules, keys and the management token until `stop`. The number changes whenever they may have changed, so
-/// that open connections look at their authorities again.
+/// Watches access rules, keys and the management token until `stop` is cancelled. The returned number changes whenever
+/// they may have changed, so that open connections check their authorities again.
 pub(in crate::api) fn changes(state: &ApiState, stop: CancellationToken) -> watch::Receiver<u64> {
     let (changed, receiver) = watch::channel(0);
     let state = state.clone();
@@ -510,7 +512,7 @@ fn hash(secret: &Secret) -> String {
     sha256_hex(secret.reveal().as_bytes())
 }
 
-/// The queue or topic that a resource is, or lies in. None is above another.
+/// Returns the queue or topic that a resource is, or lies in. Queues and topics are never nested.
 fn entity_of<'a>(registry: &'a Registry, resource: &TokenResource) -> Option<&'a Arc<TopicEntry>> {
     let path = resource.path();
     let path = &path[..path.floor_char_boundary(ENTITY_NAME_CHARACTERS.end() + 1)];

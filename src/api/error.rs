@@ -1,4 +1,4 @@
-//! Every rejection in Azure's shape (rule 1.5).
+//! Error responses in Azure's format (rule 1.5).
 
 use std::any::Any;
 use std::time::Duration;
@@ -26,36 +26,36 @@ use crate::wire::pull::InvalidPull;
 use crate::wire::resource::{Fault, InvalidResource};
 use crate::wire::{BadInput, BadInputKind};
 
-/// Azure's code for a webhook that has not agreed (rule 5).
+/// Azure's code for a webhook that failed endpoint validation (rule 5).
 pub(super) const VALIDATION_FAILED: &str = "Url validation";
 
-/// A conflict with as many as there may be, and one with what is there already.
+/// Details of conflicts: a limit is reached, or the entity already exists.
 pub(super) const QUOTA_EXCEEDED: &str = "QuotaExceeded";
 pub(super) const ENTITY_EXISTS: &str = "EntityAlreadyExists";
 
-/// Where clients of namespaces look for the code (rule N3).
+/// The header from which clients of namespaces read the error code (rule N3).
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 
-/// Where clients look for the number of their request, with which the message of an error ends.
+/// The header with the request id, which is also at the end of each error message.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 
-/// Bytes of a plain rejection; they quote little of what was sent.
+/// Maximum bytes that are read of the framework's plain text rejections, which quote little of the request.
 const PLAIN_REJECTION_BYTES_MAX: usize = 16_384;
 
-/// A rejection. [`finish`] turns it into a body, which carries a number to ask the operator about.
+/// An error response. [`finish`] writes its body, which contains a request id to give to the operator.
 #[derive(Clone, Debug)]
 pub(super) struct ApiError {
     pub(super) status: StatusCode,
-    /// Azure's word for it.
+    /// Azure's error code.
     pub(super) code: &'static str,
-    /// A closer word, where there is one.
+    /// A more specific error code, or the same as `code`.
     pub(super) detail: &'static str,
     pub(super) explanation: String,
     /// The field that is wrong.
     pub(super) target: Option<String>,
-    /// All that is wrong, where there can be more than one thing.
+    /// All faults, if the request can have more than one.
     faults: Box<[Fault]>,
-    /// Seconds after which another try is worth it.
+    /// The value of the Retry-After header, in seconds.
     pub(super) retry_after_s: Option<u64>,
 }
 
@@ -77,7 +77,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", explanation)
     }
 
-    /// A bad request because of one field.
+    /// Returns a bad request error for one field.
     pub(super) fn of_field(target: &str, explanation: impl Into<String>) -> Self {
         let mut error = Self::bad_request(explanation);
         error.target = Some(target.to_owned());
@@ -116,7 +116,7 @@ impl ApiError {
         )
     }
 
-    /// A type of resource that Azure has and the appliance does not.
+    /// Returns the error for a resource type that Azure has and the appliance does not.
     pub(super) fn not_offered(kind: &str, instead: &str) -> Self {
         Self::new(
             StatusCode::NOT_IMPLEMENTED,
@@ -143,7 +143,7 @@ impl ApiError {
         error
     }
 
-    /// [`ApiError::too_many`], for whoever has to wait so long.
+    /// Returns [`ApiError::too_many`] with `wait` as the time to retry after.
     pub(super) fn too_many_guesses(explanation: impl Into<String>, wait: Duration) -> Self {
         let mut error = Self::too_many(explanation);
         error.retry_after_s = Some(wait.as_secs().max(1));
@@ -160,7 +160,7 @@ impl ApiError {
         error
     }
 
-    /// The paths of all fields that are wrong.
+    /// Returns the paths of all invalid fields.
     pub(super) fn paths(&self) -> Vec<String> {
         self.faults.iter().map(|fault| fault.path.clone()).collect()
     }
@@ -183,7 +183,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Writes the bodies of rejections, so that each carries its own number and moment.
+/// Middleware that writes the bodies of error responses, each with its own request id and time.
 pub(super) async fn finish(
     State(state): State<ApiState>,
     request: Request,
@@ -193,7 +193,7 @@ pub(super) async fn finish(
     render_error(&state, response).await
 }
 
-/// Writes the body of one answer if it is a rejection; other answers stay as they are.
+/// Writes the body of a response if it is an error. Other responses are returned unchanged.
 pub(super) async fn render_error(state: &ApiState, response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
     let error = match parts.extensions.remove::<ApiError>() {
@@ -230,8 +230,8 @@ pub(super) async fn render_error(state: &ApiState, response: Response) -> Respon
     (parts.status, parts.headers, Json(body)).into_response()
 }
 
-/// The framework rejects what it cannot take apart (a query, a number in the path, a body that is too
-/// large) before a handler sees it, in plain text.
+/// Reports whether the framework rejected the request before a handler ran. The framework answers in plain text if it
+/// cannot parse a query or a number in the path, or if a body is too large.
 fn is_plain_rejection(parts: &Parts) -> bool {
     let kind = parts.headers.get(header::CONTENT_TYPE);
     parts.status.is_client_error()
@@ -252,7 +252,7 @@ async fn in_our_words(status: StatusCode, body: Body) -> ApiError {
     }
 }
 
-/// Nobody lives here; says where the publisher probably wanted to go.
+/// Returns the error for an unknown path, with a hint at the path that the client probably meant.
 pub(super) async fn no_such_path(
     method: Method,
     uri: Uri,
@@ -275,12 +275,12 @@ pub(super) async fn no_such_path(
     ApiError::not_found(format!("There is nothing at {method} {path}. {hint}"))
 }
 
-/// The path that the client wrote.
+/// Returns the path as the client sent it.
 fn asked<'a>(uri: &'a Uri, arm: Option<&'a Extension<ArmPath>>) -> &'a str {
     arm.map_or(uri, |Extension(arm)| &arm.asked).path()
 }
 
-/// The path is right, the method is not.
+/// Returns the error for a known path with a method that it does not support.
 pub(super) async fn no_such_method(
     method: Method,
     uri: Uri,
@@ -299,7 +299,7 @@ pub(super) async fn no_such_method(
     )
 }
 
-/// Returns the answer to a client whose request panicked: it says that there was a defect and nothing more.
+/// Returns the response to a request whose handler panicked. It reports an internal error without details.
 pub(super) fn catch_panic(_cause: Box<dyn Any + Send>) -> Response {
     let explanation = "The appliance met a defect of its own; its log says more.";
     let code = "InternalServerError";

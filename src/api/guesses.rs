@@ -1,4 +1,4 @@
-//! Slows down the guessing of keys and tokens, by client, and keeps nobody waiting who has a right one.
+//! Rate limit for wrong keys and tokens, per client. Clients with a known right key or token never wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -9,22 +9,22 @@ use crate::api::intake::client_of;
 use crate::base::{Timestamp, sha256};
 use crate::model::access::Secret;
 
-/// Wrong tokens that a client may present at once: a few programs with an old token are no guesser.
+/// Wrong tokens that a client may present in a burst. A few programs with an old token stay below it.
 const WRONG_AT_ONCE: u32 = 10;
 
-/// One more of them after so long: some 30 million a year, of 2^256 possible ones.
+/// The interval after which one more wrong token is allowed: about 30 million a year, of 2^256 possible tokens.
 const WRONG_EVERY: Duration = Duration::from_secs(1);
 
-/// Clients that are remembered, those that were there last: a few megabytes.
+/// Maximum number of clients that are remembered, the most recent ones. They take a few megabytes.
 const CLIENTS_MAX: usize = 10_000;
 
-/// Tokens of a client that are remembered as right: as many programs as share an address.
+/// Maximum number of right tokens that are remembered per client, enough for the programs that share an address.
 const RIGHT_MAX: usize = 16;
 
-/// The hash of what a client has presented.
+/// The SHA-256 hash of a presented key or token.
 type Hash = [u8; 32];
 
-/// The keys and tokens that clients have presented lately, right and wrong.
+/// The right and wrong keys and tokens that clients have recently presented.
 #[derive(Default)]
 pub struct Guesses {
     clients: Mutex<HashMap<IpAddr, ClientGuesses>>,
@@ -33,15 +33,15 @@ pub struct Guesses {
 #[derive(Default)]
 struct ClientGuesses {
     last_at: Timestamp,
-    /// When all wrong tokens so far are forgotten.
+    /// The time at which all wrong tokens so far no longer count.
     forgotten_at: Timestamp,
-    /// The hashes of right tokens. They are looked at however often others are wrong.
+    /// The hashes of right tokens, which are examined even while the client has to wait because of wrong ones.
     right: VecDeque<Hash>,
 }
 
 impl Guesses {
-    /// Who presents `token`, as `look` finds out; `None` for nobody. A client that has presented too many wrong
-    /// ones is told how long to wait instead, unless this one was right before.
+    /// Returns the owner of `token` as `look` finds it, or `None` if the token is not valid. Returns the time to wait
+    /// as an error if the client has presented too many wrong tokens, unless this token was right before.
     pub(super) fn examine<T>(
         &self,
         token: &Secret,
@@ -61,8 +61,8 @@ impl Guesses {
         Ok(found)
     }
 
-    /// Tells a client that has presented too many wrong ones how long to wait, in place of an answer that says that a key is
-    /// right, although what it has signed opens nothing.
+    /// Returns the time to wait as an error if the client has presented too many wrong tokens. Called before an error
+    /// that would reveal that a key is right although its signature grants nothing.
     pub(super) fn hold_back(
         &self,
         address: Option<IpAddr>,
@@ -72,7 +72,7 @@ impl Guesses {
         waits.map_or(Ok(()), Err)
     }
 
-    /// How long a client waits, unless what it presents was right before.
+    /// Returns the time that a client has to wait, or `None` if it need not wait or if its token was right before.
     fn wait(&self, client: IpAddr, hash: Option<Hash>, now: Timestamp) -> Option<Duration> {
         let clients = self.clients.lock().unwrap();
         let of_client = clients.get(&client)?;

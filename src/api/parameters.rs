@@ -1,5 +1,5 @@
-//! The parameters in the query of a request. The struct that they are read into is the one place that names them:
-//! whatever else is asked with is rejected with those names, and so is told from what the documentation says.
+//! Query parameters of requests. Only the fields of the struct that a query is parsed into define the parameter names.
+//! A request with any other parameter is rejected, and the error lists the known names.
 
 use axum::extract::{FromRequestParts, Query, Request};
 use axum::http::Uri;
@@ -15,10 +15,10 @@ use crate::api::error::ApiError;
 /// The query parameter that Azure's own clients add to every request, for every path.
 const API_VERSION: &str = "api-version";
 
-/// The parameters of a request, each of them known to `T`.
+/// The query parameters of a request, all of which are fields of `T`.
 pub(super) struct RequestParameters<T>(pub(super) T);
 
-/// The parameters of a request in two parts, each parameter known to `A` or to `B`.
+/// The query parameters of a request, each of which is a field of `A` or of `B`.
 pub(super) struct BothParameters<A, B>(pub(super) A, pub(super) B);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for RequestParameters<T> {
@@ -63,7 +63,7 @@ fn reject_unknown(uri: &Uri, known: &[&str]) -> Result<(), ApiError> {
     }
 }
 
-/// Reads what `T` knows, and leaves the rest.
+/// Parses the parameters that are fields of `T`, and ignores the others.
 fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     let read = Query::try_from_uri(uri);
     let Query(parameters) = read.map_err(|error| {
@@ -76,15 +76,15 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     Ok(parameters)
 }
 
-/// The names of a struct's fields as they are read.
+/// Returns the serialized names of the fields of `T`.
 fn names<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &[&str] = &[];
-    // It fails in the end, since there is nothing to read.
+    // Deserialization always fails, because `FieldNames` has no data.
     let _ = T::deserialize(FieldNames(&mut names));
     names
 }
 
-/// Is told the names of the fields, and gives nothing in return.
+/// Deserializer that records the field names of a struct and then fails.
 struct FieldNames<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for FieldNames<'_> {

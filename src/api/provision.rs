@@ -1,4 +1,4 @@
-//! The provisioning directory acts as any client of the API does, from within.
+//! Applies the provisioning directory through the API's own routes, inside the process.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -13,11 +13,11 @@ use crate::api::manage::configuration::{PrunedObjects, plan_of};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 
 impl Doors {
-    /// Returns the plan that leads to these objects and deletes others that were provisioned before, or the faults of
-    /// the objects, as in `POST /everpost/configuration/plan`.
+    /// Returns the plan that creates or updates `objects` and deletes other objects that were provisioned before, or
+    /// the faults of `objects`, as in `POST /everpost/configuration/plan`.
     ///
     /// # Errors
-    /// Why no plan could be made, as a sentence.
+    /// Returns the reason why no plan could be made, as a sentence.
     pub async fn plan_provisioning(&self, objects: &[Value]) -> Result<Value, String> {
         let plan = plan_of(&self.state, objects, PrunedObjects::Provisioned)
             .await
@@ -25,10 +25,11 @@ impl Doors {
         serde_json::to_value(plan).map_err(|error| error.to_string())
     }
 
-    /// Makes one change of such a plan for `file`: a PUT of `body` to the address with these segments, or a DELETE.
+    /// Makes one change of a provisioning plan for `file`: a PUT of `body` to the path with the segments `path`, or a
+    /// DELETE if there is no `body`.
     ///
     /// # Errors
-    /// Why it was rejected, as a sentence.
+    /// Returns the reason why the change was rejected, as a sentence.
     pub async fn provision<'a>(
         &self,
         file: &str,
@@ -66,7 +67,7 @@ impl Doors {
         let said = body
             .as_ref()
             .and_then(|body| body["error"]["message"].as_str());
-        // What operators are told to report is for others.
+        // The request to report a problem, which ends some messages, is removed here.
         let problem = said.map(|said| said.split(" Report '").next().unwrap_or(said).to_owned());
         Err(problem.unwrap_or_else(|| status.to_string()))
     }

@@ -1,4 +1,4 @@
-//! Start and stop: the store, the broker, the doors and the dispatcher, and in reverse.
+//! Starts the store, the broker, the request handlers and the dispatcher, and stops them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
@@ -49,10 +49,10 @@ use crate::outbound::transport::{HttpTransport, NetworkOptions, NetworkTransport
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::{DataDir, MASTER_KEY_FILE, OnFatal, Store, StoreOptions, write_private};
 
-/// The exit code after the database, or a task, has failed (`EX_IOERR` of sysexits.h).
+/// The exit code after a failure of the database or of a background task (`EX_IOERR` of sysexits.h).
 const EXIT_FAILED: i32 = 74;
 
-/// How long the tasks that use the store may take to end at a stop, and the store to copy its log.
+/// The maximum time at a stop for the tasks that use the store to end and for the store to checkpoint its log.
 const STORE_CLOSES_WITHIN: Duration = Duration::from_secs(5);
 
 const _: () = assert!(
@@ -60,18 +60,18 @@ const _: () = assert!(
     "no client may keep the database from being closed"
 );
 
-/// Connections that wait to be accepted. Past it those who connect try again after a second. The default of 128 is filled by
-/// clients that begin a few thousand a second.
+/// The maximum number of connections that wait to be accepted. When the queue is full, clients retry after a second. A
+/// few thousand new connections per second would fill the default queue of 128.
 const BACKLOG: u32 = 1_024;
 
-/// The exit code of a stop that was not waited for.
+/// The exit code after a second interrupt during the stop.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// The file in the data directory that tells the command line where the server is: its URL, and perhaps in a second line
-/// the address to connect to, whatever the URL's host stands for elsewhere.
+/// The file in the data directory from which the command line reads the server's URL. An optional second line has the
+/// address to connect to, which then replaces the DNS lookup of the URL's host.
 pub const SERVER_URL_FILE: &str = "server.url";
 
-/// The files that belong to a data directory besides the database; all others are created again at the start.
+/// The files of a data directory besides the database. All other files are created again at the start.
 pub(super) const BESIDE_DATABASE: &[&str] = &[
     MASTER_KEY_FILE,
     management_token::FILE,
@@ -84,7 +84,7 @@ pub(super) const BESIDE_DATABASE: &[&str] = &[
 pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let log = telemetry::start(config.log_format, &config.log_level)?;
     runtime()?.block_on(async {
-        // From the first moment on: whoever finds it ready may end it.
+        // Interrupts are handled before the start, since a client may stop the server as soon as it is ready.
         let mut interrupts = Interrupts::listen()?;
         let appliance = Appliance::start(config, log, inherited_sockets()?).await?;
         for line in appliance.banner() {
@@ -101,7 +101,7 @@ pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// One thread fewer than there are cores, since the store's writer has one of its own.
+/// Makes the runtime with one worker thread fewer than there are cores, since the store's writer has its own thread.
 pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
@@ -117,12 +117,12 @@ pub struct Appliance {
     config: Live<Config>,
     data_dir: Arc<DataDir>,
     broker: Broker,
-    /// Ends when nobody uses the store any more.
+    /// Completes when the store is no longer used.
     store_closed: BoxFuture<'static, ()>,
     url: String,
-    /// The other addresses that are listened on.
+    /// The listening addresses after the first.
     more: Vec<SocketAddr>,
-    /// The link that claims the appliance, while nobody has.
+    /// The set-up link, if the appliance was not claimed at the start.
     setup_url: Option<String>,
     dispatching: tokio::task::JoinHandle<()>,
     replaying: tokio::task::JoinHandle<()>,
@@ -130,15 +130,15 @@ pub struct Appliance {
     requests: TaskTracker,
     stop_listening: CancellationToken,
     listening: tokio::task::JoinHandle<()>,
-    /// Is true if the service manager has the socket too, and keeps it for the next process.
+    /// Is true if the service manager also holds the socket and keeps it open for the next process.
     socket_is_kept: bool,
-    /// Notified when another appliance is wanted in its place.
+    /// Notified when a client asks to replace this appliance with a new one.
     reset: Arc<Notify>,
 }
 
 impl Appliance {
-    /// Opens the store and the doors, and starts to deliver, with what is saved of the settings. `kept` sockets that
-    /// listen take the place of the configured addresses, and stay open afterwards.
+    /// Opens the store, listens for requests and starts to deliver, with the saved settings applied. If `kept` has
+    /// listening sockets, they replace the configured addresses and stay open after a stop.
     pub async fn start(
         config: Config,
         log: ProcessLog,
@@ -311,7 +311,7 @@ impl Appliance {
                 };
                 tasks.run(&broker, "provisioning", watch, give_up);
             }
-            // What came from files is as anything else then.
+            // Without a provisioning directory, resources that came from files are no longer marked as provisioned.
             None => broker.set_provisioned(Vec::new()).await?,
         }
         let limits = listen::ConnectionLimits {
@@ -366,7 +366,7 @@ impl Appliance {
         })
     }
 
-    /// Where it listens.
+    /// Returns the URL of the first address that the appliance listens on.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -416,8 +416,8 @@ impl Appliance {
         lines
     }
 
-    /// Rejects new events, waits for the deliveries in flight, then closes the doors. Where the socket is kept the doors
-    /// are closed first: nobody is rejected, but waits in the socket's queue for the next process.
+    /// Rejects new events, waits for the deliveries in flight, then closes the listeners. If the socket is kept, the
+    /// listeners are closed first, so that new clients wait in the socket's queue for the next process.
     pub async fn stop(mut self) {
         if self.socket_is_kept {
             self.close_doors().await;
@@ -426,7 +426,7 @@ impl Appliance {
         self.requests.close();
         let drain = self.config.get().shutdown_drain;
         let drained = tokio::time::timeout(drain, async {
-            // First the dispatcher, since the turn that it is in may still start requests.
+            // The dispatcher ends first, since its current iteration may still start requests.
             let _ = (&mut self.dispatching).await;
             let _ = (&mut self.replaying).await;
             let _ = (&mut self.exporting).await;
@@ -453,7 +453,7 @@ impl Appliance {
         }
     }
 
-    /// Accepts no more connections, and waits for the requests of those that are open.
+    /// Stops accepting connections, and waits for the requests on open connections.
     async fn close_doors(&mut self) {
         self.stop_listening.cancel();
         let _ = (&mut self.listening).await;
@@ -476,8 +476,8 @@ pub(super) fn open_store(
     Ok(store)
 }
 
-/// A database that can no longer be written or trusted ends the process: what was not acknowledged is
-/// the publisher's to repeat, and the next start finds everything else.
+/// Returns the handler that ends the process when the database can no longer be written or trusted. Publishers must
+/// repeat unacknowledged events. The next start finds all acknowledged events.
 fn on_fatal() -> OnFatal {
     Box::new(|error| {
         tracing::error!(%error, "the process ends");
@@ -486,14 +486,14 @@ fn on_fatal() -> OnFatal {
     })
 }
 
-/// A task without which the appliance is not one has failed too often.
+/// Ends the process after an essential task has failed too often.
 fn give_up(task: &'static str) {
     tracing::error!(task, "the process ends");
     eprintln!("everpost: the task {task} has failed too often");
     std::process::exit(EXIT_FAILED);
 }
 
-/// The first names are those in resource ids.
+/// Returns the subscription and the resource group in resource ids, which are the first configured names.
 fn scope(config: &Config) -> ResourceScope {
     let AzureScope {
         subscriptions,
@@ -538,7 +538,7 @@ pub(super) fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outboun
     .with_collector(config.tracing_otlp_endpoint.clone()))
 }
 
-/// The account for backups to S3, if there is one.
+/// Returns the S3 account for backups, if it is configured.
 fn backup_account(config: &Config) -> Option<S3Account> {
     let id = config.backup_s3_access_key_id.clone();
     let (access_key_id, secret_access_key) = id.zip(config.backup_s3_secret_access_key.clone())?;
@@ -624,7 +624,7 @@ fn broker_options(config: &Config, clock: Clock, entropy: Entropy, own_url: &str
     }
 }
 
-/// The names in a development certificate.
+/// Returns the names for a development certificate.
 fn tls_names(config: &Config, listening: &[SocketAddr], now: Timestamp) -> tls::CertificateNames {
     let public = config.public_url.as_ref().and_then(|url| url.host_str());
     let more = config.admin_hosts.iter().map(|host| match host {
@@ -638,8 +638,8 @@ fn tls_names(config: &Config, listening: &[SocketAddr], now: Timestamp) -> tls::
     }
 }
 
-/// The URL with the name that the certificate is for, and in a second line the address behind it; `None` where the
-/// address is in the URL.
+/// Returns the contents of [`SERVER_URL_FILE`] for a configured certificate: the URL with the public host name, and the
+/// listening address in a second line. Returns `None` without a certificate or a public URL.
 fn known_as(config: &Config, listening: SocketAddr) -> Option<String> {
     config.tls_cert.as_ref()?;
     let host = config.public_url.as_ref()?.host_str()?;
@@ -671,7 +671,7 @@ fn bind_all(addresses: &[SocketAddr]) -> anyhow::Result<Vec<TcpListener>> {
     addresses.iter().map(|address| bind(*address)).collect()
 }
 
-/// A new socket that listens.
+/// Returns a new listening socket.
 pub fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = listening(address);
     listener.with_context(|| format!("cannot listen on {address}; choose another --listen"))
@@ -682,7 +682,7 @@ fn listening(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // Connections that an earlier run has closed do not keep this one from listening.
+    // Closed connections of an earlier run must not prevent listening on the address.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -692,7 +692,7 @@ fn admin_router(pages: Option<AdminState>) -> Router {
     match pages {
         Some(pages) => Router::new()
             .nest("/admin", admin::routes(pages))
-            // No part of what is nested there, but what people type.
+            // The nested routes do not match the trailing slash, which users may type.
             .route("/admin/", get(async || Redirect::permanent("/admin"))),
         None => Router::new(),
     }

@@ -1,4 +1,4 @@
-//! Who owns the appliance: the account that the configuration names, or whoever opens the set-up link.
+//! Claims the appliance, by the configured administrator account or by the first user of the set-up link.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::store::write_private;
 /// The file in the data directory that holds the set-up link while nobody has claimed the appliance.
 const SETUP_URL_FILE: &str = "setup-url";
 
-/// Makes the configured account, if there is one to make. Says whether a set-up link is still needed:
-/// not once the appliance is claimed, nor where there are no admin pages.
+/// Creates the configured administrator account, if any. Returns whether a set-up link is still needed. It is not
+/// needed once the appliance is claimed, or if the admin pages are disabled.
 pub(super) async fn needs_link(config: &Config, people: &People) -> anyhow::Result<bool> {
     if !config.admin_enabled {
         return Ok(false);
@@ -36,7 +36,7 @@ pub(super) async fn needs_link(config: &Config, people: &People) -> anyhow::Resu
     Ok(true)
 }
 
-/// Whoever reaches an appliance that nobody owns could try to own it.
+/// Fails if an unclaimed appliance without a management token can be reached from other machines.
 fn reject_exposure(config: &Config) -> anyhow::Result<()> {
     let exposed = config.listen.iter().find(|each| !each.ip().is_loopback());
     let Some(exposed) = exposed.filter(|_| config.management_token.is_none()) else {
@@ -49,8 +49,8 @@ fn reject_exposure(config: &Config) -> anyhow::Result<()> {
     )
 }
 
-/// Writes the link down, for containers and services whose output nobody reads, until there is an account or `stop`.
-/// On a full disk it is only printed.
+/// Writes the set-up link to a file, for containers and services whose output nobody reads. The file is removed when an
+/// account is added. If the file cannot be written, the link is only printed.
 pub(super) fn write_down(
     link: &SetupLink,
     people: &People,
@@ -71,12 +71,12 @@ pub(super) fn write_down(
     url
 }
 
-/// Removes what an earlier start wrote down.
+/// Removes the set-up link file of an earlier start.
 pub(super) fn forget(data_dir: &Path) {
     remove(&data_dir.join(SETUP_URL_FILE));
 }
 
 fn remove(file: &Path) {
-    // It may not be there, and what is left behind opens nothing.
+    // The file may not exist. A leftover link does not work.
     let _ = std::fs::remove_file(file);
 }

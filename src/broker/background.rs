@@ -1,4 +1,4 @@
-//! Work that keeps a processor busy, away from the threads that serve everybody.
+//! CPU-intensive work, run on blocking threads so that it does not delay the threads that serve requests.
 
 use std::sync::LazyLock;
 use std::thread::available_parallelism;
@@ -7,30 +7,30 @@ use crate::base::places::{Places, TakenPlace};
 use crate::broker::publish::{STEPS_AT_ONCE_MAX, STEPS_IN_A_ROW_MAX};
 use crate::model::topic::TopicId;
 
-/// Messages and events that are held against costly rules and filters at once: half of the processors, so that the
-/// others go on serving. A turn is for one message.
+/// Places for evaluating costly rules and filters in the background, one for every two processors. The other
+/// processors go on serving requests. A turn is for one message.
 pub(super) static MATCHING: LazyLock<Places<MatchingFor>> = LazyLock::new(|| {
     let processors = available_parallelism().map_or(1, usize::from);
     Places::of((processors / 2).max(1))
 });
 
-/// The parties that take turns for the places of [`MATCHING`].
+/// The keys by which the places of [`MATCHING`] are shared in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum MatchingFor {
-    /// All who publish to a topic, or send to it.
+    /// All clients that publish or send to a topic.
     Topic(TopicId),
-    /// The forwarder, which passes on the messages of everybody and so waits behind none that are sent to a topic.
+    /// The forwarder. It forwards the messages of all entities, so it does not wait behind messages sent to a topic.
     Forwarder,
-    /// All who try something.
+    /// All clients that try something out, such as a filter on a sample event.
     Trials,
 }
 
-/// Messages or events that are held against rules and filters one after the other.
+/// A run of messages or events that are evaluated against rules and filters one after the other.
 pub(super) struct MatchingRun {
     of: MatchingFor,
-    /// Counts the steps that were taken, also in the background.
+    /// The number of evaluation steps taken so far, including steps taken in the background.
     steps: usize,
-    /// How many there were when others had their turn on the thread.
+    /// The number of steps at the last yield to other tasks on the thread.
     rested_at: usize,
 }
 
@@ -43,12 +43,12 @@ impl MatchingRun {
         }
     }
 
-    /// Returns how many steps were taken.
+    /// Returns the number of evaluation steps taken so far.
     pub(super) fn steps(&self) -> usize {
         self.steps
     }
 
-    /// Counts steps that were taken, and lets others have their turn on the thread after so many.
+    /// Counts evaluation steps, and yields to other tasks after `STEPS_IN_A_ROW_MAX` steps without a yield.
     pub(super) async fn add(&mut self, steps: usize) {
         self.steps = self.steps.saturating_add(steps);
         if self.steps - self.rested_at >= STEPS_IN_A_ROW_MAX {
@@ -57,13 +57,13 @@ impl MatchingRun {
         }
     }
 
-    /// Waits for a place in the background.
+    /// Waits for one of the places of [`MATCHING`].
     pub(super) async fn place(&self) -> TakenPlace<MatchingFor> {
         MATCHING.take(self.of).await
     }
 }
 
-/// Does the work on a thread of its own, in a place that is there for it.
+/// Runs `work` on a blocking thread, and holds `place` until it has finished.
 pub(super) async fn in_background<T: Send + 'static>(
     place: impl Send + 'static,
     work: impl FnOnce() -> T + Send + 'static,
@@ -76,7 +76,7 @@ pub(super) async fn in_background<T: Send + 'static>(
     done.expect("the work does not panic")
 }
 
-/// Does work that may take so many steps. If they would keep the thread busy, it is done in the background.
+/// Runs work that may take up to `steps` steps. Above `STEPS_AT_ONCE_MAX` steps the work runs in the background.
 pub(super) async fn by_steps<T: Send + 'static>(
     of: MatchingFor,
     steps: usize,

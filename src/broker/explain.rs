@@ -1,4 +1,5 @@
-//! Explaining what filters make of an event, where published events are held against them, with turns for others.
+//! Explanations of how filters evaluate an event. The evaluation shares the background places of published events, and
+//! takes turns with other work.
 
 use std::sync::Arc;
 use std::vec;
@@ -13,13 +14,13 @@ use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::wire::service_bus::readable::readable;
 
-/// So many wait to learn what filters make of events that nobody else is let in.
+/// The error for a trial that is rejected because too many others are waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{TRIALS_WAITING_MAX} others wait to learn what filters make of large events")]
 pub struct TooManyTrials;
 
-/// Does what somebody wants to try and may take so many steps. If they would keep the thread busy, it is done in the
-/// background, in turn with everybody else who tries something.
+/// Runs a trial, such as of a filter, that may take up to `steps` steps. With too many steps for the calling thread,
+/// the trial runs in the background, in turn with other trials.
 pub async fn try_out<T: Send + 'static>(
     steps: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -28,7 +29,7 @@ pub async fn try_out<T: Send + 'static>(
     Ok(by_steps(MatchingFor::Trials, steps, work).await)
 }
 
-/// Checks that few enough wait before somebody who wants to try something that takes so many steps.
+/// Checks that not too many trials are waiting, if a trial of `steps` steps has to wait for a place in the background.
 fn check_waiting(steps: usize) -> Result<(), TooManyTrials> {
     let waits = steps > STEPS_AT_ONCE_MAX;
     if waits && MATCHING.waiting(&MatchingFor::Trials) >= TRIALS_WAITING_MAX {
@@ -37,7 +38,7 @@ fn check_waiting(steps: usize) -> Result<(), TooManyTrials> {
     Ok(())
 }
 
-/// Explains `event`, published to `topic` at `at`, for each subscription, by name.
+/// Explains `event`, published to `topic` at `at`, for each subscription of the topic, in the order of their names.
 pub async fn explain_to_all(
     topic: &Arc<TopicEntry>,
     event: &Event,
@@ -47,7 +48,7 @@ pub async fn explain_to_all(
     Explaining::new(topic, of, event, at).finish().await
 }
 
-/// Explains it for one subscription.
+/// Explains `event`, published to `topic` at `at`, for one subscription.
 pub async fn explain_to_one(
     topic: &Arc<TopicEntry>,
     subscription: &Arc<EventSubscription>,
@@ -59,7 +60,7 @@ pub async fn explain_to_one(
     Ok(explained.remove(0))
 }
 
-/// An event, those who are still to be asked about it, and what the others make of it.
+/// An event, the subscriptions whose filters are still to be evaluated, and the explanations made so far.
 struct Explaining {
     topic: Arc<TopicEntry>,
     event: Event,
@@ -85,7 +86,7 @@ impl Explaining {
     }
 
     async fn finish(mut self) -> Result<Vec<Explanation>, TooManyTrials> {
-        // Known before the first filter is asked, which may take the longest by itself.
+        // The steps are estimated before the first filter is evaluated, since that filter alone may take the longest.
         let steps = self.event.size() * self.left.len();
         check_waiting(steps)?;
         while self.left.len() > 0 {
@@ -98,7 +99,7 @@ impl Explaining {
         Ok(self.explained)
     }
 
-    /// Asks until the filters have taken about as many steps as a turn has, or to the end.
+    /// Evaluates filters until they have taken about `STEPS_OF_A_TURN_MAX` steps, or until none is left.
     fn take_turn(&mut self) {
         let event = readable(&self.event);
         let view = self.topic.view(&event);

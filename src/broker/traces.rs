@@ -1,8 +1,8 @@
-//! Spans of publish requests and of delivery attempts, on their way to a collector.
+//! Records spans of publish requests and of delivery attempts, and exports them to a collector.
 //!
-//! Without a collector there are none, and the trace context of a publisher is handed to endpoints as it came. With one,
-//! an event without a context has a trace of its own, which is not stored: whoever handles the event derives the same one.
-//! Those whose publisher does not record its trace have no spans.
+//! Without a collector, no spans are recorded, and endpoints get the trace context of the publisher unchanged. With a
+//! collector, an event without a trace context gets a trace id that is derived from its topic and its key, and is not
+//! stored. Events whose publisher did not sample its trace have no spans.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -19,20 +19,20 @@ use crate::model::event::{Event, EventKey};
 use crate::model::registry::TopicEntry;
 use crate::model::trace::{SPAN_LINKS_MAX, Span, SpanKind, SpanValue, TRACEPARENT, TraceContext};
 
-/// Spans that wait at most, some hundred bytes each; more are dropped. OpenTelemetry's libraries have the same numbers
-/// here and below.
+/// Maximum number of spans that wait for export, some hundred bytes each; further spans are dropped. OpenTelemetry's
+/// libraries have the same limits as this module.
 const WAITING_MAX: usize = 2_048;
 
-/// Spans of one request to the collector.
+/// Maximum number of spans in one request to the collector.
 const BATCH_MAX: usize = 512;
 
-/// How long spans wait for others.
+/// Longest time between two exports.
 const EXPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// How long the collector may take.
+/// Timeout of a request to the collector.
 const EXPORT_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long the collector may take at a stop, which must not last long.
+/// Timeout of a request to the collector while the server stops; short, so that stopping is quick.
 const LAST_EXPORT_WITHIN: Duration = Duration::from_secs(2);
 
 /// The name of Event Grid among messaging systems.
@@ -42,9 +42,9 @@ const SYSTEM: &str = "eventgrid";
 #[derive(Default)]
 pub(super) struct Traces {
     waiting: Mutex<Vec<Span>>,
-    /// Notified when there are enough for a request.
+    /// Notified when enough spans wait for a full request.
     enough: Notify,
-    /// Why the last export failed, so that it is logged once.
+    /// Error of the last export; a repeated error is not logged again.
     problem: Mutex<Option<String>>,
 }
 
@@ -56,15 +56,15 @@ pub struct PublishSpan {
 }
 
 impl PublishSpan {
-    /// Makes it a part of the trace that an event brings along.
+    /// Makes the span part of the trace in the trace context of `event`.
     pub fn follow(&mut self, event: &Event) {
         self.parent = event.trace_context();
     }
 }
 
 impl Broker {
-    /// The span of a publish request with these headers, if it has one, and the context that its events are published in,
-    /// if there is one.
+    /// Returns the span of a publish request with these headers, and the trace context for its events. The span is
+    /// `None` without a collector or if the publisher did not sample its trace.
     pub fn publish_span(
         &self,
         headers: &HeaderMap,
@@ -89,7 +89,7 @@ impl Broker {
         (Some(Box::new(span)), context)
     }
 
-    /// Ends the span of a publish request: these events were stored, or it was rejected with that code.
+    /// Ends the span of a publish request. `result` has the keys of the stored events, or the code of the rejection.
     pub fn end_publish_span(
         &self,
         span: &PublishSpan,
@@ -132,7 +132,8 @@ impl Broker {
         });
     }
 
-    /// The span of an attempt to deliver `batch`, which begins now, if it has one.
+    /// Returns the span of an attempt to deliver `batch`; `None` without a collector or if the publisher of its only
+    /// event did not sample its trace.
     pub(super) fn delivery_span(&self, batch: &Batch, started_at: Timestamp) -> Option<Box<Span>> {
         self.shared.traces.as_ref()?;
         let topic = &batch.topic;
@@ -196,7 +197,7 @@ impl Broker {
         }))
     }
 
-    /// Ends the span of an attempt.
+    /// Ends and records the span of a delivery attempt.
     pub(super) fn end_delivery_span(&self, mut span: Span, result: &AttemptResult, at: Timestamp) {
         span.ended_at = at;
         let status = result.status().map(|status| {
@@ -242,12 +243,13 @@ impl Broker {
         }
     }
 
-    /// Sends what is left once nothing is delivered any more.
+    /// Exports the remaining spans after deliveries have ended.
     pub async fn export_last_spans(&self) {
         self.export_spans(LAST_EXPORT_WITHIN).await;
     }
 
-    /// Sends the spans that wait. Those of a request that fails are dropped: there are new ones, and they are bounded.
+    /// Exports the waiting spans. Spans of a failed request are dropped instead of retried, since waiting spans are
+    /// bounded and new ones arrive.
     async fn export_spans(&self, within: Duration) {
         let Some(traces) = &self.shared.traces else {
             return;
@@ -293,7 +295,7 @@ fn messaging(operation: &str, kind: &str, topic: &TopicEntry) -> Vec<(&'static s
     ]
 }
 
-/// The trace of an event that was published in none.
+/// Derives the trace id of an event that was published without a trace context.
 fn derived(topic: &TopicEntry, event: EventKey) -> u128 {
     let mut text = [0; 24];
     text[..8].copy_from_slice(&topic.topic.created_at.as_ms().to_be_bytes());
@@ -304,7 +306,7 @@ fn derived(topic: &TopicEntry, event: EventKey) -> u128 {
     u128::from_be_bytes(trace)
 }
 
-/// The id of a span; none is 0.
+/// Returns a random span id, which is never 0.
 fn random(entropy: &Entropy) -> u64 {
     let mut bytes = [0; 8];
     entropy.fill(&mut bytes);

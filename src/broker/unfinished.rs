@@ -1,9 +1,9 @@
-//! Work that is left of requests that were answered: creating the deliveries of large publish requests, and
-//! ending what deleted subscriptions have left.
+//! Background work for requests that were already answered: creating the deliveries of large publish requests, and
+//! ending the deliveries of deleted subscriptions.
 //!
-//! It is done in batches, changes of bounded size between those of others, and goes on after a crash, since the store
-//! knows what is left. As long as deliveries of a topic are still to be created, those of further requests to it are
-//! put behind, so that each subscription gets its events in their order.
+//! The work runs in batches of bounded size, between the changes of other callers. It resumes after a crash, since the
+//! store records the remaining work. While deliveries of a topic are still to be created, deliveries of further
+//! requests to the topic are created later too, so that each subscription gets its events in order.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,11 +19,11 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::{DiscardRequest, StoreError};
 
-/// The work that is left, as far as it must be known in memory.
+/// In-memory state of the background work.
 pub(super) struct Unfinished {
-    /// The topics of which the store has, or may have, events whose deliveries are still to be created.
+    /// Topics for which the store has, or may have, events whose deliveries are still to be created.
     topics: Mutex<BTreeMap<TopicId, Deferring>>,
-    /// Is true if deleted subscriptions may have left something.
+    /// Is true if deliveries of deleted subscriptions may still have to be ended.
     has_deleted: AtomicBool,
     wake: Notify,
 }
@@ -31,13 +31,13 @@ pub(super) struct Unfinished {
 /// Requests of a topic whose deliveries are created later.
 #[derive(Default)]
 struct Deferring {
-    /// How many are being stored.
+    /// Number of requests that are being stored.
     arriving: usize,
-    /// Is true if the store may have such a request.
+    /// Is true if the store may have a request whose deliveries are still to be created.
     has_arrived: bool,
 }
 
-/// A request that is being stored, and whose deliveries are created later. Dropped when it is stored, or is not.
+/// A request that is being stored and whose deliveries are created later. Dropped when storing succeeds or fails.
 pub(super) struct Arriving {
     broker: Broker,
     topic: TopicId,
@@ -55,7 +55,7 @@ impl Drop for Arriving {
 }
 
 impl Unfinished {
-    /// Creates it at a start, with the topics that the store has deliveries to create for.
+    /// Creates the state at startup from the topics whose deliveries are still to be created.
     pub(super) fn of(topics: Vec<TopicId>) -> Self {
         let arrived = || Deferring {
             arriving: 0,
@@ -68,7 +68,7 @@ impl Unfinished {
         }
     }
 
-    /// Nothing is left for a topic, unless something has arrived, or is about to.
+    /// Forgets a topic, unless a further request of the topic is being stored or was stored.
     fn forget(&self, topic: TopicId) {
         let mut topics = self.topics();
         let is_over = |each: &Deferring| each.arriving == 0 && !each.has_arrived;
@@ -77,7 +77,7 @@ impl Unfinished {
         }
     }
 
-    /// Returns whether nothing is left.
+    /// Returns whether no work remains.
     pub(super) fn is_done(&self) -> bool {
         self.topics().is_empty() && !self.has_deleted.load(Ordering::Relaxed)
     }
@@ -88,8 +88,8 @@ impl Unfinished {
 }
 
 impl Broker {
-    /// Enters a request whose deliveries are created later, because they must be or because others of the topic come
-    /// first. `None` if they are created with it.
+    /// Registers a request whose deliveries are created later: either `must` is true, or deliveries of earlier requests
+    /// to the topic come first. Returns `None` if the deliveries are created together with the events.
     pub(super) fn defer(&self, topic: TopicId, must: bool) -> Option<Arriving> {
         let mut topics = self.shared.unfinished.topics();
         if !must && !topics.contains_key(&topic) {
@@ -100,21 +100,21 @@ impl Broker {
         Some(Arriving { broker, topic })
     }
 
-    /// Starts to end what deleted subscriptions have left.
+    /// Starts to end the deliveries of deleted subscriptions.
     pub(super) fn note_deleted(&self) {
         let unfinished = &self.shared.unfinished;
         unfinished.has_deleted.store(true, Ordering::Relaxed);
         unfinished.wake.notify_one();
     }
 
-    /// Does what is left until the broker stops.
+    /// Runs the background work until the broker stops.
     pub async fn run_unfinished(self) {
         loop {
             let stopwatch = Stopwatch::begin();
             let done = self.finish_some().await;
             let again = async {
                 match done {
-                    // As long as it took, so that others have the writer for half of the time.
+                    // Sleeps for the time that the batch took, so that other changes have the writer half of the time.
                     Ok(true) => tokio::time::sleep(stopwatch.took()).await,
                     Ok(false) => self.shared.unfinished.wake.notified().await,
                     Err(error) => {
@@ -130,13 +130,13 @@ impl Broker {
         }
     }
 
-    /// Does all that is left: for tests.
+    /// Runs all remaining work; for tests.
     pub async fn finish(&self) -> Result<(), StoreError> {
         while !self.is_stopping() && self.finish_some().await? {}
         Ok(())
     }
 
-    /// Does a batch of each in turn. Returns whether there may be more.
+    /// Runs one batch for deleted subscriptions and one for each topic. Returns whether more work may remain.
     async fn finish_some(&self) -> Result<bool, StoreError> {
         let topics: Vec<_> = {
             let topics = self.shared.unfinished.topics();
@@ -145,13 +145,13 @@ impl Broker {
         };
         let mut done = self.end_some_of_deleted().await;
         for topic in &topics {
-            // The trouble of one must not stop the others.
+            // An error of one topic must not stop the other topics.
             done = self.fan_out_some(*topic).await.and(done);
         }
         Ok(done? || !topics.is_empty())
     }
 
-    /// One batch of the deliveries of a topic.
+    /// Creates one batch of the deliveries of a topic.
     async fn fan_out_some(&self, topic: TopicId) -> Result<(), StoreError> {
         let note = |has_arrived| {
             if let Some(deferring) = self.shared.unfinished.topics().get_mut(&topic) {
@@ -171,7 +171,7 @@ impl Broker {
             self.arrived(entry, Arrival::later(topic, done.targets));
         }
         if done.is_end {
-            // Only now, so that what is published next is handed over behind it.
+            // Forgets the topic only after the handover, so that deliveries of later requests follow.
             self.shared.unfinished.forget(topic);
         } else {
             note(true);
@@ -179,7 +179,7 @@ impl Broker {
         Ok(())
     }
 
-    /// One batch of what deleted subscriptions have left. Returns whether there may be more.
+    /// Ends one batch of the deliveries of deleted subscriptions. Returns whether more may remain.
     async fn end_some_of_deleted(&self) -> Result<bool, StoreError> {
         if !self
             .shared

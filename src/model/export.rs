@@ -13,14 +13,14 @@ const WAITS: [Duration; 3] = [
     Duration::from_secs(5 * 60),
 ];
 
-/// The pause once storage was unreachable for [`STORAGE_OUTAGE_MAX`]: long, but the recovery is still noticed
-/// without anybody's help.
+/// The pause between tries after storage was unreachable for [`STORAGE_OUTAGE_MAX`]. The appliance still notices the
+/// recovery by itself.
 const LONG_WAIT: Duration = Duration::from_secs(60 * 60);
 
 /// Settings of exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportRules {
-    /// How long the oldest dead letter of a blob waits for others to go with.
+    /// The time that the oldest dead letter of a blob waits for further ones.
     pub delay: Duration,
     pub when_unavailable: WhenUnavailable,
 }
@@ -37,13 +37,13 @@ impl Default for ExportRules {
 /// The treatment of dead letters whose storage was unreachable for [`STORAGE_OUTAGE_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenUnavailable {
-    /// They stay in the queue until the storage is back.
+    /// Dead letters stay in the queue until the storage is back.
     Keep,
-    /// They are dropped, with a record, as Azure does.
+    /// Dead letters are dropped, with a record, as Azure does.
     Drop,
 }
 
-/// Uploads to a storage fail.
+/// A period in which uploads to a storage fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
     pub since: Timestamp,
@@ -75,13 +75,13 @@ impl Outage {
         }
     }
 
-    /// If the outage has lasted long enough: the moment such that dead letters from before have waited too
-    /// long.
+    /// Returns the moment such that dead letters from before it have waited too long; `None` until the outage has
+    /// lasted for [`STORAGE_OUTAGE_MAX`].
     pub fn given_up_before(&self, now: Timestamp, scale: TimeScale) -> Option<Timestamp> {
         lasts_long(self.since, now, scale).then(|| now - scale.shrink(STORAGE_OUTAGE_MAX))
     }
 
-    /// Returns whether to try now. A change of the subscription since the last try makes the next one due at once.
+    /// Returns whether the next try is due. A change of the subscription since the last try makes it due at once.
     pub fn is_due(&self, changed_at: Timestamp, now: Timestamp) -> bool {
         self.next_try_at <= now || self.tried_at < changed_at
     }

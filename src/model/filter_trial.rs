@@ -8,7 +8,7 @@ use crate::model::filter::{EventView, Filter, PartResult};
 #[derive(Clone, Debug)]
 pub struct FilterTrial {
     proposed: Filter,
-    /// The filter that it is compared with.
+    /// The filter to compare `proposed` with.
     current: Option<Filter>,
     findings: TrialFindings,
 }
@@ -24,7 +24,7 @@ pub struct TrialFindings {
     pub oldest: Option<(EventKey, Timestamp)>,
 }
 
-/// How the proposed filter differs from the current one.
+/// The differences between the results of the proposed and the current filter.
 #[derive(Clone, Debug, Default)]
 pub struct FilterComparison {
     /// Events that the current filter matches.
@@ -50,7 +50,7 @@ pub struct SampleEvent {
     pub subject: Option<String>,
     /// The first part of the proposed filter that fails.
     pub failed: Option<PartResult>,
-    /// Why a rule cannot be evaluated for it.
+    /// The reason why a rule cannot be evaluated for the event.
     pub problem: Option<String>,
 }
 
@@ -69,7 +69,7 @@ impl SampleEvent {
 }
 
 impl FilterTrial {
-    /// A trial of `proposed`, compared with `current` if there is one.
+    /// Creates a trial of `proposed`, compared with `current` if there is one.
     pub fn new(proposed: Filter, current: Option<Filter>) -> Self {
         let comparison = current.as_ref().map(|_| FilterComparison::default());
         Self {
@@ -82,7 +82,7 @@ impl FilterTrial {
         }
     }
 
-    /// Tries one event; they come newest first.
+    /// Tries one event. The caller adds events from the newest to the oldest.
     pub fn add(&mut self, stored: &StoredEvent, view: &EventView<'_>) {
         let matches = self.proposed.matches(view);
         let sample = || SampleEvent {
@@ -114,7 +114,7 @@ impl FilterTrial {
 }
 
 impl TrialFindings {
-    /// Counts an event that a rule was tried on; they come newest first.
+    /// Counts an event that a rule was tried on. The caller adds events from the newest to the oldest.
     pub fn add(&mut self, stored: &StoredEvent, matches: Result<bool, String>) {
         self.oldest = Some((stored.key, stored.received_at));
         match matches {
@@ -134,7 +134,7 @@ impl TrialFindings {
 }
 
 impl SampleCount {
-    /// Samples to keep: enough to see what kind of events they are.
+    /// The most sample events to keep: enough to see what kind of events matched.
     pub const SAMPLES_MAX: usize = 5;
 
     fn add(&mut self, sample: impl FnOnce() -> SampleEvent) {

@@ -1,4 +1,4 @@
-//! Users whom somebody else vouches for: an OpenID Connect provider, or a reverse proxy.
+//! Users whom an OpenID Connect provider or a reverse proxy authenticates.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,14 +37,14 @@ impl UserSource {
     }
 }
 
-/// Somebody whom a source vouches for.
+/// A user as a source identifies them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub source: UserSource,
-    /// The id by which the source tells people apart. It never goes to somebody else, as a name may.
+    /// The id of the user at the source. Unlike a name, it is never given to another user.
     pub subject: String,
     pub name: String,
     pub groups: Vec<String>,
-    /// When the source last saw a password or the like, if it says so.
+    /// The time when the source last authenticated the user, if the source provides it.
     pub authenticated_at: Option<Timestamp>,
 }

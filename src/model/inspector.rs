@@ -29,7 +29,7 @@ pub struct InspectorDefinition {
     /// The body of every scripted response whose status allows one; at most
     /// [`INSPECTOR_BODY_BYTES_MAX`](crate::model::limits::INSPECTOR_BODY_BYTES_MAX) bytes, empty for none.
     pub body: String,
-    /// Is true if every event goes through the responses on its own, by the number of its earlier attempts.
+    /// Is true if the response depends on the earlier attempts of the same event, not on the deliveries of all events.
     pub per_event: bool,
 }
 
@@ -47,8 +47,8 @@ impl Default for InspectorDefinition {
 }
 
 impl InspectorDefinition {
-    /// The response to a delivery, by the number of deliveries (`turn`) or of attempts of the same event
-    /// before it.
+    /// Returns the response to a delivery. It depends on `attempts`, the earlier attempts of the same event, if
+    /// `per_event` is true, else on `turn`, the number of earlier deliveries.
     pub fn response(&self, turn: u32, attempts: u32) -> ScriptedResponse {
         if self.per_event {
             self.responses.response(attempts)
@@ -65,7 +65,7 @@ pub struct Inspector {
     pub definition: InspectorDefinition,
     /// Deliveries responded to since the script was written.
     pub turn: u32,
-    /// Requests ever received; the number of the newest one.
+    /// Number of requests received so far, which is also the number of the newest one.
     pub received: u64,
     /// Requests that are stored.
     pub kept: u64,
@@ -86,13 +86,13 @@ pub struct InspectorRequest {
     pub bytes: usize,
     /// The beginning of the body.
     pub body_start: Vec<u8>,
-    /// Which handshake it is part of; `None` for a delivery.
+    /// The kind of handshake that the request belongs to; `None` for a delivery.
     pub handshake: Option<&'static str>,
-    /// The number of events in it, and id and type of the first.
+    /// The number of events in the request. `event_id` and `event_type` are those of the first event.
     pub events: usize,
     pub event_id: Option<String>,
     pub event_type: Option<String>,
-    /// The result of checking its signature; `None` if none is expected.
+    /// The result of checking the signature of the request; `None` if no signature is expected.
     pub signature: Option<String>,
     /// Earlier attempts of the same event, as the sender says.
     pub attempts: u32,
@@ -101,7 +101,7 @@ pub struct InspectorRequest {
 /// A recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectedRequest {
-    /// From 1, in the order of arrival.
+    /// The number of the request, from 1, in the order of arrival.
     pub number: u64,
     pub received_at: Timestamp,
     pub method: String,
@@ -114,7 +114,7 @@ pub struct InspectedRequest {
     pub event_id: Option<String>,
     pub event_type: Option<String>,
     pub signature: Option<String>,
-    /// The response, as a script says it.
+    /// The response, in the notation of response scripts.
     pub response: String,
 }
 
@@ -124,7 +124,7 @@ impl InspectorName {
         format!("https://{INSPECTOR_HOST}/{}", self.key())
     }
 
-    /// The inspector of a URL: the first part of the path is its name, the rest is free.
+    /// Returns the name of the inspector of a URL: the first segment of the path. The rest of the path has no meaning.
     pub fn of_url(url: &Url) -> Option<Self> {
         if url.host_str() != Some(INSPECTOR_HOST) {
             return None;

@@ -1,9 +1,8 @@
 //! Locks of receivers on deliveries: how long they last and what receivers may do.
 //!
-//! A lock is a unique token and a moment. The holder of the token renews or settles the lock before that
-//! moment; afterwards the delivery is due again and the token is worthless. (The dispatcher leases in memory
-//! instead. Its settlements count however late they are, because the delivery has happened and nobody else
-//! can have taken it meanwhile.)
+//! A lock has a unique token and an end. The holder of the token renews or settles the lock before the end. Afterwards
+//! the delivery is due again and the token is invalid. (The dispatcher uses leases in memory instead. Its settlements
+//! count even after the lease has ended, because the delivery has happened and no other receiver can have taken it.)
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +19,7 @@ use crate::model::delivery::{
 use crate::model::limits::RECEIVER_PROPERTY_BYTES_MAX;
 use crate::model::subscription::SubscriptionId;
 
-/// When a deferred delivery falls due: never. The moment that Azure shows for "no end" (rule S2).
+/// The due time of a deferred delivery, which is never due: the time that Azure shows for "no end" (rule S2).
 pub const NEVER: Timestamp = Timestamp::from_ms(253_402_300_799_999);
 
 /// Identifies a lock: 16 random bytes, written as a UUID.
@@ -38,7 +37,7 @@ impl LockToken {
         Self(Uuid::from_bytes(bytes))
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the token.
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }
@@ -73,7 +72,7 @@ pub enum SubQueue {
 }
 
 impl SubQueue {
-    /// The state of its deliveries.
+    /// Returns the state of the deliveries in the queue.
     pub fn state(self) -> DeliveryState {
         match self {
             Self::Active => DeliveryState::Pending,
@@ -99,7 +98,7 @@ impl QueueRef {
         }
     }
 
-    /// Its dead letters.
+    /// Returns the dead-letter queue of a subscription.
     pub fn dead_letters(subscription: SubscriptionId) -> Self {
         let queue = SubQueue::DeadLetter;
         Self {
@@ -116,13 +115,13 @@ pub struct Lock {
     pub delivery: DeliveryId,
     pub of: QueueRef,
     pub until: Timestamp,
-    /// When it was locked; renewals do not change this.
+    /// The time when the delivery was locked; renewals do not change it.
     pub locked_at: Timestamp,
-    /// When the delivery entered its queue; for a pending one, when its time to live began.
+    /// The time when the delivery entered its queue. For a pending delivery, its time to live began then.
     pub queued_at: Timestamp,
     /// Attempts of a pending delivery, this lock included.
     pub attempts: u32,
-    /// Is true if the delivery was deferred when it was locked. It is deferred again when it is given back.
+    /// Is true if the delivery was deferred when it was locked. Releasing or abandoning it defers it again.
     pub deferred: bool,
     /// The publisher's id of the event.
     pub event_id: String,
@@ -130,7 +129,7 @@ pub struct Lock {
     pub number: i64,
 }
 
-/// Which lock a token is expected to be; another one counts as lost.
+/// The expected queue and message of a token's lock. A lock that does not match counts as lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockOf {
     /// `None` for any.
@@ -166,26 +165,27 @@ pub enum ReceiverAction {
 /// The way in which a receiver changes a locked delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// Done with.
+    /// Completes the delivery.
     Complete,
-    /// Returns it to its place in the queue.
+    /// Returns the delivery to its place in the queue.
     Abandon,
-    /// Returns it to its place in the queue as if it had not been locked.
+    /// Returns the delivery to its place in the queue without counting the lock as an attempt.
     Uncount,
-    /// Returns it to the queue after a delay, but not later than `lifetime` after it was queued (rule N5), or
-    /// dead-letters it if this was the last of `attempts_max`.
+    /// Returns the delivery to the queue after a delay, but not later than `lifetime` after it was queued (rule N5).
+    /// Dead-letters it if this was the last of `attempts_max` attempts.
     Release {
         after: Duration,
         lifetime: Duration,
         attempts_max: u32,
     },
-    /// Defers it until it is received by its id.
+    /// Defers the delivery until a receiver asks for it by its id.
     Defer,
-    /// Dead-letters it.
+    /// Dead-letters the delivery.
     DeadLetter(Arc<DeadLetterDetails>),
-    /// Nobody gets it, so the lock does not count as an attempt, and it ends like this.
+    /// Settles the delivery as given, without counting the lock as an attempt, because no receiver gets it.
     GiveUp(Settlement),
-    /// Locks it for so long from now on; only within so long after it was locked, if there is such a limit.
+    /// Renews the lock for `lock_for` from now on. If `within` is set, this is possible only for that time after the
+    /// delivery was locked.
     Renew {
         lock_for: Duration,
         within: Option<Duration>,
@@ -198,13 +198,13 @@ pub struct LockChange {
     pub token: LockToken,
     pub of: LockOf,
     pub disposition: Disposition,
-    /// Application properties to set from now on: an encoded map of AMQP (rule S10.7); empty for none. Shared, since one
-    /// decision can be about thousands of locks.
+    /// Application properties to set: an encoded map of AMQP (rule S10.7); empty for none. The bytes are shared, since
+    /// one disposition can cover thousands of locks.
     pub properties: Arc<[u8]>,
 }
 
 impl LockChange {
-    /// Says whether its message has more bytes from now on.
+    /// Returns whether the change adds bytes to the message.
     pub fn adds(&self) -> bool {
         let tells =
             matches!(&self.disposition, Disposition::DeadLetter(details) if details.bytes() > 0);
@@ -243,8 +243,8 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Decides what becomes of the delivery at `now`, and the result for its record; there is none for a lock
-    /// that does not count. `drops` says whether its subscription keeps no dead letters.
+    /// Returns the end of the lock at `now`, and the result to record as an attempt; `None` if the lock does not count
+    /// as one. `drops` is true if the subscription keeps no dead letters.
     pub fn dispose(
         &self,
         disposition: Disposition,
@@ -309,7 +309,7 @@ impl Lock {
         of.queue.is_none_or(|queue| queue == self.of) && of.message.as_ref().is_none_or(is_named)
     }
 
-    /// The record of the lock: from its beginning to `ended_at`.
+    /// Returns the record of the lock as an attempt, from its beginning to `ended_at`.
     pub fn attempt(&self, ended_at: Timestamp, result: AttemptResult) -> DeliveryAttempt {
         DeliveryAttempt {
             attempt: self.attempts,

@@ -1,14 +1,14 @@
 //! Every number that bounds the product, and where it comes from.
 //!
-//! "rule 7.1" is that rule of docs/azure-compatibility.md, what Azure publishes; a number without a rule
-//! says why it is what it is.
+//! "rule 7.1" refers to docs/azure-compatibility.md and to a number that Azure publishes. A number without a rule has
+//! its reason in the comment.
 
 use std::time::Duration;
 
-/// Bytes of one publish request (rule 1.4: what Azure takes; the boundary itself passes).
+/// Bytes of one publish request, as Azure accepts them (rule 1.4). A request of exactly this size is accepted.
 pub const PUBLISH_BYTES_MAX: usize = 1_536_000;
 
-/// Bytes of one event in it (rule 1.4: 1,025 KiB, as Azure).
+/// Bytes of one event in a publish request: 1,025 KiB, as Azure (rule 1.4).
 pub const EVENT_BYTES_MAX: usize = 1_049_600;
 
 /// Events in one publish request (rule 1.4).
@@ -18,19 +18,18 @@ pub const PUBLISH_EVENTS_MAX: usize = 5_000;
 /// parser.
 pub const JSON_DEPTH_MAX: usize = 64;
 
-/// Clock skew from which on there is a warning. Receivers of signed requests commonly reject what is five
-/// minutes off, and the shortest shared access signatures live for about as long; network delays are far
-/// below.
+/// Clock skew that causes a warning. Receivers of signed requests commonly reject signatures that are five minutes off,
+/// and the shortest shared access signatures are valid for about as long. Network delays are far below this limit.
 pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(60);
 
-/// How long no second notice is sent about dead letters of one subscription with one reason: a storm of any
-/// size is a notice at once and one a minute.
+/// Shortest time between two notices about dead letters of one subscription with one reason. Any number of dead letters
+/// causes one notice at once and then one per minute.
 pub const NOTICE_WINDOW: Duration = Duration::from_secs(60);
 
 /// Notices that are published at once.
 pub const NOTICES_AT_ONCE_MAX: usize = 100;
 
-/// Notices that wait in memory: far more than a second brings, and a few hundred kilobytes.
+/// Notices that wait in memory: far more than arise in a second, a few hundred kilobytes.
 pub const NOTICES_WAITING_MAX: usize = 1_000;
 
 /// Bytes of a management request: a subscription with every filter and header at its limit fits.
@@ -42,17 +41,17 @@ pub const CONFIGURATION_BYTES_MAX: usize = 8_388_608;
 /// Entries of the audit log: years of a busy appliance, and some tens of megabytes at most.
 pub const AUDIT_ROWS_MAX: i64 = 100_000;
 
-/// Entries of the audit log in one share ([`crate::model::audit::AuditEntry::share`]): whoever fills it pushes nobody else's
-/// entries out.
+/// Entries of the audit log in one share ([`crate::model::audit::AuditEntry::share`]). A share that is full loses only
+/// its own entries.
 pub const AUDIT_ROWS_PER_SHARE_MAX: i64 = AUDIT_ROWS_MAX / 100;
 
-/// How long audit entries are kept: as long as the oldest counters.
+/// Time for which audit entries are kept, equal to that of the oldest counters.
 pub const AUDIT_LIFE: Duration = Duration::from_secs(400 * 86_400);
 
 /// Event subscriptions of one topic (rule 13).
 pub const SUBSCRIPTIONS_PER_TOPIC_MAX: usize = 500;
 
-/// Advanced filters of one event subscription, and values over all of them (rule 4.4).
+/// Advanced filters of one event subscription (rule 4.4).
 pub const FILTERS_MAX: usize = 25;
 
 /// Values over all advanced filters of one event subscription (rule 4.4).
@@ -93,7 +92,7 @@ pub const NAMESPACE_ATTEMPTS_MAX: u32 = 10;
 /// N1.1).
 pub const RECEIVE_LOCK: Duration = Duration::from_secs(60);
 
-/// Seconds that a subscription can let its receivers lock an event (rule N1.1).
+/// Seconds for which a receiver can lock an event, as a subscription can set them (rule N1.1).
 pub const RECEIVE_LOCK_SECONDS: std::ops::RangeInclusive<u32> = 60..=300;
 
 /// Events that one request receives (rule N5).
@@ -111,20 +110,20 @@ pub const RELEASE_DELAYS_S: [u64; 5] = [0, 10, 60, 600, 3_600];
 /// Lock tokens in one request to settle: ten times what one request receives.
 pub const SETTLED_LOCKS_MAX: usize = 1_000;
 
-/// For how long after it was received the lock of an event may be renewed (rule N5).
+/// Time after the receipt of an event within which its lock may be renewed (rule N5).
 pub const RENEWAL_WINDOW: Duration = Duration::from_secs(3_600);
 
 /// The longest time that a delivery of a namespace topic may live: the longest retention of its topic
 /// (rule N1.1).
 pub const NAMESPACE_TIME_TO_LIVE_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// Delays in a custom retry schedule: as many as there can be between attempts, and one to spare.
+/// Delays in a custom retry schedule: one more than the largest possible number of pauses between attempts.
 pub const OWN_WAITS_MAX: usize = 30;
 
 /// The shortest delay in a custom retry schedule; less would be no pause for the receiver.
 pub const OWN_WAIT_SHORTEST: Duration = Duration::from_secs(1);
 
-/// The longest delay in a custom retry schedule; after more, no event would be alive any more.
+/// The longest delay in a custom retry schedule. After a longer delay every event would have expired.
 pub const OWN_WAIT_LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
 /// Events in one delivery request (rule 8).
@@ -145,8 +144,8 @@ pub const ENDPOINT_URL_BYTES_MAX: usize = 8_192;
 /// Signing secrets of one event subscription that sign at once: each adds 48 bytes to every request.
 pub const SIGNING_SECRETS_MAX: usize = 5;
 
-/// How long a replaced signing secret goes on signing by default (Standard Webhooks leaves it open; a day is
-/// what its authors offer).
+/// Time for which a replaced signing secret continues to sign by default. Standard Webhooks does not define it; its
+/// authors offer a day.
 pub const SIGNING_GRACE: Duration = Duration::from_secs(24 * 3_600);
 
 /// The longest grace time of a replaced signing secret.
@@ -168,7 +167,7 @@ pub const TOKEN_DEADLINE: Duration = Duration::from_secs(10);
 /// How long after a failure no other token is requested.
 pub const TOKEN_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long before its expiration a token is not used any more; for short-lived ones, a tenth of their life.
+/// Time before its expiration from which a token is not used; a tenth of the lifetime of a short-lived token.
 pub const TOKEN_MARGIN: Duration = Duration::from_secs(60);
 
 /// How long a token is used if the authorization server does not say.
@@ -183,7 +182,7 @@ pub const RESPONSE_DEADLINE: Duration = Duration::from_secs(30);
 /// Seconds that a subscription can give its webhook to respond (an extension).
 pub const RESPONSE_DEADLINE_S_MAX: u32 = 300;
 
-/// How long after its request a late response is waited for (rule 7.2).
+/// Time after a request for which the appliance waits for a late response (rule 7.2).
 pub const LATE_ANSWER_WINDOW: Duration = Duration::from_secs(180);
 
 /// Requests whose late responses are waited for at once. Each holds a connection, and the body of its request
@@ -193,21 +192,21 @@ pub const LATE_RESPONSES_MAX: usize = 128;
 /// Consecutive failures that put a subscription on probation (rule A, 7.4).
 pub const PROBATION_FAILURES: u32 = 10;
 
-/// The longest probation (rule A), and what a setting can make of it.
+/// The longest probation by default (rule A).
 pub const PROBATION_LONGEST: Duration = Duration::from_secs(3_600);
 
-/// The longest that the longest probation can be set to, in seconds (rule A).
+/// The largest setting for the longest probation, in seconds (rule A).
 pub const PROBATION_LONGEST_S_MAX: u64 = 4 * 3_600;
 
-/// How much of a webhook's response is read; the rest is dropped with the connection. More than is recorded,
-/// so that a slightly longer response still leaves the connection reusable.
+/// Bytes of a webhook's response that are read; for a longer response the connection is closed. The limit is above the
+/// recorded size, so that the connection is reusable after a slightly longer response.
 pub const RESPONSE_READ_MAX: usize = 65_536;
 
 /// How much of a webhook's response is recorded with the attempt.
 pub const RESPONSE_KEPT_MAX: usize = 16_384;
 
-/// How much is kept of a webhook's response once a later attempt was answered, or for each but one of the deliveries of a
-/// request: whoever answers much to many attempts fills the disk with it.
+/// Bytes of a webhook's response that are kept after a later attempt was answered, or for every delivery but one of a
+/// request. Otherwise long responses to many attempts would fill the disk.
 pub const RESPONSE_CUT_MAX: usize = 1_024;
 
 /// Headers of a webhook's response that are recorded with the attempt.
@@ -219,7 +218,7 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// How long the validation URL of a handshake can be opened (rule A, 5.1).
 pub const HANDSHAKE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
-/// Tries of a handshake, and the pause between two of them (rule A).
+/// Tries of a handshake (rule A).
 pub const HANDSHAKE_TRIES: u32 = 3;
 
 /// The pause between two tries of a handshake (rule A).
@@ -228,46 +227,47 @@ pub const HANDSHAKE_PAUSE: Duration = Duration::from_secs(5);
 /// How long a PUT of an event subscription waits for the outcome of its handshake (rule A).
 pub const HANDSHAKE_PUT_WAIT: Duration = Duration::from_secs(5);
 
-/// How long the row of something deleted stays at least. No request that began before the deletion lasts longer.
+/// Shortest time for which the row of a deleted object is kept. No request that began before the deletion lasts longer.
 pub const DELETED_KEPT: Duration = Duration::from_secs(10 * 60);
 
 /// For how long a repeated `x-ms-client-request-id` is recognised (rule A).
 pub const REQUEST_ID_WINDOW: Duration = Duration::from_secs(10 * 60);
 
-/// Deliveries on the wire for one event subscription. Enough to keep a fast receiver busy over a LAN,
-/// few enough not to flatten a small one.
+/// Deliveries in flight for one event subscription. The number is enough for a fast receiver in a LAN, and low enough
+/// not to overload a small one.
 pub const IN_FLIGHT_PER_SUBSCRIPTION: usize = 32;
 
-/// Deliveries on the wire that one event subscription can set for itself (an extension): the default over all
+/// Deliveries in flight that one event subscription can set for itself (an extension): the default limit over all
 /// subscriptions.
 pub const IN_FLIGHT_OWN_MAX: u32 = 1_024;
 
-/// Deliveries on the wire over all event subscriptions: bounds the duplicates that a crash can cause.
+/// Deliveries in flight over all event subscriptions, which bounds the duplicates after a crash.
 pub const IN_FLIGHT_MAX: usize = 1_024;
 
-/// Bytes of the events on the wire over all event subscriptions: 64 of the greatest size. Beyond it no request is
-/// started; one turn may exceed it by what it has read.
+/// Bytes of the events in flight over all event subscriptions: 64 of the largest size. Above the limit no request is
+/// started. One turn may exceed it by the events that it has already read.
 pub const WIRE_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// The longest age for which anything can be kept, in hours: a century.
 pub const RETENTION_HOURS_MAX: u64 = 876_000;
 
-/// Deliveries that one change of the store creates, locks or ends. What is more is done in batches of so many, each of which
-/// takes the writer some 5 ms, between the changes of others: those of one event write a page of 16 KiB each.
+/// Deliveries that one change of the store creates, locks or ends. A larger number is done in batches of this size, and
+/// other changes run between them. A batch takes the writer some 5 ms, as the deliveries of one event write a page of
+/// 16 KiB each.
 pub const CHANGE_DELIVERIES_MAX: usize = 200;
 
-/// Deliveries, over all event subscriptions, whose requests were answered and that are not stored yet. Beyond it
-/// none is sent, so that a slow disk bounds the memory of their responses, and the duplicates of a crash.
+/// Deliveries, over all event subscriptions, whose requests were answered but whose results are not stored yet. At the
+/// limit no further delivery is sent. This bounds the memory for responses on a slow disk, and the duplicates after a
+/// crash.
 pub const UNSTORED_MAX: usize = 4_096;
 
-/// Changes that store the answered requests of one event subscription, and wait for the writer, for each of its slots:
-/// one change for each request, but for large batches. Beyond it the
-/// subscription waits, so that a crash repeats little. With fewer a receiver on the same machine would wait for the
-/// disk.
+/// Changes per slot of an event subscription that store answered requests and wait for the writer. Each request needs
+/// one change, except in large batches. At the limit the subscription waits, so that a crash repeats few deliveries. A
+/// lower limit would make a receiver on the same machine wait for the disk.
 pub const UNSTORED_PER_SLOT: usize = 4;
 
-/// Bytes of events, over all event subscriptions, that wait in memory for a slot. Beyond it nothing is handed over
-/// or leased ahead; the store has it all.
+/// Bytes of events, over all event subscriptions, that wait in memory for a slot. At the limit no further events are
+/// handed over or leased ahead. All events are in the store.
 pub const LEASED_AHEAD_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// The `Retry-After` for publishers when the appliance cannot accept events right now, in seconds.
@@ -290,7 +290,7 @@ pub const DEAD_LETTER_TEXT_MAX: usize = 4_096;
 /// accept the headers of a response.
 pub const DEAD_LETTER_PROPERTIES_MAX: usize = 32;
 
-/// Characters of the name of such a property; many clients reject longer header names.
+/// Characters of the name of a property of a dead letter; many clients reject longer header names.
 pub const DEAD_LETTER_PROPERTY_NAME_MAX: usize = 128;
 
 /// How long a lock lasts by default (rule S1, LockDuration).
@@ -299,9 +299,9 @@ pub const LOCK_DURATION: Duration = Duration::from_secs(60);
 /// The shortest and the longest lock that a receiver can request (rule S1).
 pub const LOCK_SECONDS: std::ops::RangeInclusive<u64> = 5..=300;
 
-/// Mebibytes that the messages of a queue or a Service Bus topic have together at most, unless given, as at Azure.
+/// Mebibytes of all messages of a queue or a Service Bus topic by default, as at Azure.
 pub const QUEUE_MEGABYTES: u32 = 1_024;
-/// And what can be given: 1 TiB is more than the database is made for.
+/// The largest size of a queue or a Service Bus topic in mebibytes: 1 TiB is more than the database is made for.
 pub const QUEUE_MEGABYTES_MAX: u32 = 1_048_576;
 
 /// Deliveries of a message before a queue dead-letters it, by default and at most (rule S1, MaxDeliveryCount).
@@ -311,12 +311,12 @@ pub const QUEUE_DELIVERIES_MAX: u32 = 2_000;
 /// Bytes of application properties that the receivers of a message may set.
 pub const RECEIVER_PROPERTY_BYTES_MAX: usize = 65_536;
 
-/// Bytes that receivers have set, of the messages that one change settles; the last one may go beyond. More are settled in
-/// several changes, between which others have the writer.
+/// Bytes of properties, set by receivers, of the messages that one change settles. The last message may exceed the
+/// limit. Further messages are settled in later changes, so that other changes can run between them.
 pub const SETTLED_BYTES_MAX: usize = 64 * RECEIVER_PROPERTY_BYTES_MAX;
 
-/// Bytes of a dead letter's reason, description and properties that are let into a full queue, so that receivers can put
-/// aside what they cannot process.
+/// Bytes of a dead letter's reason, description and properties that a full queue still accepts, so that receivers can
+/// dead-letter messages that they cannot process.
 pub const DEAD_LETTER_BYTES_LET_IN: usize = 1_024;
 
 /// Characters of a message's id: Service Bus' own limit.
@@ -331,50 +331,50 @@ pub const SESSION_ID_MAX: usize = 128;
 /// Bytes of the state of a session.
 pub const SESSION_STATE_BYTES_MAX: usize = 262_144;
 
-/// Messages of a session that its holder may have at once: to renew the lock, to give the session back or to take it over when
-/// the lock has lapsed is one change for all of them.
+/// Messages that the holder of a session may have locked at once. One change covers all of them when the lock is
+/// renewed, released, or taken over after it has expired.
 pub const SESSION_MESSAGES_HELD_MAX: usize = CHANGE_DELIVERIES_MAX;
 
 /// Sessions that one answer lists.
 pub const SESSIONS_LISTED_MAX: usize = 100;
 
-/// Sessions of a queue that are looked at for a client's list of them, those that it skips among them.
+/// Sessions of a queue that are read to list sessions for a client, including those that the client skips.
 pub const SESSIONS_WALKED_MAX: usize = 50_000;
 
 /// How long a receiver waits for the next session by default (rule S10.5).
 pub const SESSION_WAIT: Duration = Duration::from_secs(60);
 
-/// How long a queue remembers ids of messages, by default, at least and at most (rule S6).
+/// Time for which a queue remembers message ids by default (rule S6). [`DUPLICATE_WINDOW_SECONDS`] is the range.
 pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
 pub const DUPLICATE_WINDOW_SECONDS: std::ops::RangeInclusive<u64> = 20..=7 * 24 * 3_600;
 
-/// Ids of messages that a queue remembers, about 100 MB. Beyond it the oldest ones are forgotten.
+/// Message ids that a queue remembers, about 100 MB. Above the limit the oldest ones are forgotten.
 pub const DUPLICATE_IDS_MAX: u64 = 1_000_000;
 
-/// Messages that are sent together, Service Bus' own limit: they are stored in one change, so that all of them are seen or
-/// none.
+/// Messages in one batch, the limit of Service Bus. A batch is stored in one change, so that receivers see all of its
+/// messages or none.
 pub const BATCH_MESSAGES_MAX: usize = 4_500;
 
-/// Bytes that each message of a batch counts for, beside its own, until it is stored: for the message as it was read, the event
-/// that is made of it, and its part of the change. Messages of 8 bytes took 1.1 KB.
+/// Bytes that a message of a batch counts for until it is stored, in addition to its size. They cover the message as
+/// read, the event made of it, and its part of the change. Messages of 8 bytes took 1.1 KB in a measurement.
 pub const SENT_MESSAGE_BYTES: usize = 1_536;
 
-/// Access rules of one queue or topic, and of all of them together (rule S1.1).
+/// Access rules of one queue or topic, and also access rules for all of them (rule S1.1).
 pub const ACCESS_RULES_MAX: usize = 12;
 
 /// Rules of all subscriptions of a topic together (rule S7): SQL filters are evaluated one by one for every message.
 pub const RULES_PER_TOPIC_MAX: usize = 2_000;
 
-/// Bytes of memory that the rules of all subscriptions of a topic may take together: 8 KiB for each of as many as there can be,
-/// while an SQL text of 1,024 characters may take 100 KB.
+/// Bytes of memory for the rules of all subscriptions of a topic: 8 KiB for each of the [`RULES_PER_TOPIC_MAX`] rules.
+/// A single SQL text of 1,024 characters may take 100 KB.
 pub const RULES_MEMORY_MAX: usize = 16 * 1_024 * 1_024;
 
-/// Steps that the rules of all subscriptions of a topic take for one message together (rule S7): a few milliseconds. All
-/// rules that there can be, each with dozens of comparisons of short properties, are far below it.
+/// Steps that the rules of all subscriptions of a topic take for one message (rule S7): a few milliseconds. The largest
+/// number of rules, each with dozens of comparisons of short properties, stays far below the limit.
 pub const RULE_STEPS_MAX: usize = 1_000_000;
 
-/// Copies that rules make of the messages that are sent together, and bytes of those that actions have changed: they are
-/// stored in one change.
+/// Copies that rules make of the messages of one batch. [`RULE_COPIES_BYTES_MAX`] limits the bytes of the copies that
+/// actions changed. All copies are stored in one change.
 pub const RULE_COPIES_MAX: usize = 4_500;
 pub const RULE_COPIES_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 
@@ -384,11 +384,12 @@ pub const RULE_BYTES_MAX: usize = 16_384;
 /// Rules that one answer lists.
 pub const RULES_LISTED_MAX: usize = 100;
 
-/// How often a message may be forwarded: further on it is a dead letter (rule S4.2).
+/// Times that a message may be forwarded. After that it is dead-lettered (rule S4.2).
 pub const HOPS_MAX: u32 = 4;
 
-/// Copies that a message may become over all topics that it is forwarded to: as many as of a topic with twenty others below it
-/// that have five hundred subscriptions each. A circle of topics would make as many as the fourth power of theirs.
+/// Copies of one message over all topics that it is forwarded to: enough for a topic that forwards to twenty topics
+/// with five hundred subscriptions each. Topics that forward in a circle would make the fourth power of the copies of
+/// one topic.
 pub const FORWARD_COPIES_MAX: u32 = 10_000;
 
 /// Messages that a queue or topic forwards in one turn.
@@ -397,11 +398,12 @@ pub const FORWARDED_AT_ONCE_MAX: usize = 100;
 /// The shortest life of messages that a queue may set.
 pub const MESSAGE_TIME_TO_LIVE_MIN: Duration = Duration::from_secs(1);
 
-/// The shortest time after which an idle queue may be deleted, and characters of what is noted about one (rule S1).
+/// The shortest time after which an idle queue may be deleted (rule S1). [`USER_METADATA_MAX`] limits the characters of
+/// its notes (rule S1).
 pub const IDLE_MIN: Duration = Duration::from_secs(300);
 pub const USER_METADATA_MAX: usize = 1_024;
 
-/// Messages that are not available, and are looked at to count what is scheduled in a queue.
+/// Unavailable messages that are read to count the scheduled messages of a queue.
 pub const SCHEDULED_COUNTED_MAX: u64 = 10_000;
 
 /// Bytes of a message, or of a batch of them.
@@ -416,12 +418,12 @@ pub const LOCK_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 /// How long a receiver waits for something to receive by default (rule S8).
 pub const RECEIVE_WAIT: Duration = Duration::from_secs(60);
 
-/// The longest that a receiver can wait (rule N5 has 120 s for `maxWaitTime`); it gets an empty response then
-/// and asks again.
+/// The longest time that a receiver can wait (rule N5 has 120 s for `maxWaitTime`). The receiver then gets an empty
+/// response and asks again.
 pub const RECEIVE_WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// Receivers that wait at once, over all queues. Half of them may have the same key and wait at the same queue, which is
-/// twice what Service Bus allows. Each holds a request or a link, too, and there is memory for fewer of these.
+/// Receivers that wait at once, over all queues. Half of them may have one key and wait at one queue, which is twice
+/// the limit of Service Bus. Each receiver also holds a request or a link, for which memory allows fewer.
 pub const RECEIVERS_WAITING_MAX: usize = 20_000;
 
 /// Events that a filter is tried on by default.
@@ -431,10 +433,10 @@ pub const TRIAL_EVENTS: usize = 1_000;
 /// seconds.
 pub const TRIAL_EVENTS_MAX: usize = 10_000;
 
-/// Questions about what filters make of large events that wait at once: the events are in memory meanwhile.
+/// Trials of filters on large events that wait at once; the events are held in memory meanwhile.
 pub const TRIALS_WAITING_MAX: usize = 32;
 
-/// How long a filter is tried; then what was found so far is returned.
+/// Time for which a filter is tried. Afterwards the results so far are returned.
 pub const TRIAL_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How much of a rejected publish request is recorded.
@@ -464,7 +466,7 @@ pub const RESUBMISSIONS_MAX: u32 = 10;
 /// Deliveries that one request or one batch of a replay job resubmits: a few milliseconds of the writer.
 pub const REPLAY_BATCH_MAX: usize = 200;
 
-/// Requests that a resubmission to a URL has on the wire at once; what a kill can double.
+/// Requests that a resubmission to a URL has in flight at once, which bounds the duplicates after a kill.
 pub const REPLAY_REQUESTS_MAX: usize = 16;
 
 /// Bytes of events that one batch of a replay job holds in memory.
@@ -492,7 +494,8 @@ pub const REPLAY_JOBS_KEPT: usize = 1_000;
 /// Errors that a replay job records: enough to see what is wrong.
 pub const REPLAY_ERRORS_KEPT_MAX: usize = 20;
 
-/// Inspectors: with the next two limits at most 160 MiB of bodies.
+/// Number of inspectors. With [`INSPECTED_REQUESTS_MAX`] and [`INSPECTED_BYTES_MAX`] they keep at most 160 MiB of
+/// bodies.
 pub const INSPECTORS_MAX: usize = 25;
 
 /// Requests that an inspector keeps, the newest.
@@ -507,7 +510,7 @@ pub const INSPECTOR_DELAY_MAX: Duration = LATE_ANSWER_WINDOW;
 /// Headers that an inspector can add to its responses.
 pub const INSPECTOR_HEADERS_MAX: usize = 20;
 
-/// Bytes of the value of one of them.
+/// Bytes of the value of a header of an inspector's responses.
 pub const INSPECTOR_HEADER_BYTES_MAX: usize = 4_096;
 
 /// Bytes of the body of an inspector's responses: enough for an error of an API; no page of a delivery would
@@ -517,10 +520,10 @@ pub const INSPECTOR_BODY_BYTES_MAX: usize = 1_024;
 /// Alert rules: far more than there are kinds of them, and few enough to be judged every few seconds.
 pub const ALERT_RULES_MAX: usize = 50;
 
-/// Alert channels: each is one request for each message.
+/// Number of alert channels. Every message needs one request per channel.
 pub const ALERT_CHANNELS_MAX: usize = 20;
 
-/// Alerts of one rule: further objects are not noted before others are over.
+/// Alerts of one rule. Above the limit an alert for a further object begins only after another one has ended.
 pub const ALERTS_PER_RULE_MAX: usize = 1_000;
 
 /// Minutes that a rule looks back: a day.
@@ -529,13 +532,13 @@ pub const ALERT_MINUTES_MAX: u32 = 1_440;
 /// Minutes that a topic may be without events: a week, for what is published every few days.
 pub const ALERT_QUIET_MINUTES_MAX: u32 = 10_080;
 
-/// Days before its end that something is said to expire.
+/// Days before an expiration at which an alert can fire.
 pub const ALERT_DAYS_MAX: u32 = 365;
 
-/// Mebibytes of free disk space: a pebibyte.
+/// Mebibytes of free disk space in an alert rule: a pebibyte.
 pub const ALERT_MEGABYTES_MAX: u32 = 1 << 30;
 
-/// Dead letters from which on a rule fires.
+/// Number of dead letters from which an alert rule fires.
 pub const ALERT_COUNT_MAX: u32 = 1_000_000;
 
 /// The shortest time between two messages of one rule to one channel, and the first wait before a message that failed
@@ -548,7 +551,7 @@ pub const ALERT_ATTEMPTS_MAX: u32 = 5;
 /// Lines of a message: what somebody reads on a phone, and what every service takes.
 pub const ALERT_LINES_MAX: usize = 12;
 
-/// Bytes of what is said of one alert.
+/// Bytes of the text about one alert.
 pub const ALERT_DETAIL_BYTES_MAX: usize = 120;
 
 /// Messages that are kept, the newest: some weeks of a busy appliance.
@@ -566,7 +569,7 @@ pub const ALERT_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a dead letter waits to be exported, together with all that follow meanwhile (rule 9.1).
 pub const EXPORT_DELAY: Duration = Duration::from_secs(5 * 60);
 
-/// The longest such delay that can be set.
+/// The longest delay of exports that can be set.
 pub const EXPORT_DELAY_S_MAX: u64 = 24 * 3_600;
 
 /// How long storage may be unreachable before its dead letters are dropped or kept (rule 9.1).
@@ -575,7 +578,7 @@ pub const STORAGE_OUTAGE_MAX: Duration = Duration::from_secs(4 * 3_600);
 /// Dead letters in one blob: few enough that a change marks them within milliseconds.
 pub const BLOB_RECORDS_MAX: usize = 500;
 
-/// Bytes of events in one blob after which no more is added; it is held in memory during the upload.
+/// Bytes of events in one blob after which no further event is added. The blob is held in memory during the upload.
 pub const BLOB_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 
 /// Concurrent uploads, each of another subscription, so that hanging storage delays few others.
@@ -587,5 +590,5 @@ pub const BLOB_DEADLINE: Duration = Duration::from_secs(60);
 /// How long the blob of a dead letter is remembered.
 pub const BLOB_NAMES_KEPT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// Bytes of a blob of dead letters that is imported: more than one that is exported has.
+/// Bytes of an imported blob of dead letters: more than an exported blob has.
 pub const IMPORT_BYTES_MAX: usize = 16 * 1_024 * 1_024;

@@ -10,10 +10,10 @@ const FREE_TRIES: u32 = 5;
 /// The longest delay: nobody is locked out for good (docs/security.md B3).
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// After this long without a failure the count starts from zero.
+/// Time without a failure after which the count starts from zero.
 pub const LOGIN_FAILURES_LIFE: Duration = Duration::from_secs(3_600);
 
-/// How long after a sign-in an account is known to be used from that network: whoever is on holiday still is.
+/// Time for which a network is known for an account after a sign-in: longer than a holiday.
 pub const KNOWN_NETWORK_LIFE: Duration = Duration::from_secs(90 * 86_400);
 
 /// The failed logins at one account, or from one network.
@@ -57,7 +57,7 @@ impl LoginFailures {
     }
 }
 
-/// No delay after the first failures, then 1, 2, 4 … seconds.
+/// Returns the delay after a number of failures: none after the first ones, then 1, 2, 4 … seconds.
 fn wait_after(failures: u32) -> Duration {
     match failures.checked_sub(FREE_TRIES) {
         None => Duration::ZERO,

@@ -32,7 +32,7 @@ pub struct InvalidName {
 }
 
 impl InvalidName {
-    /// Replaces the kind of thing that the error is about by another one, whose names follow the same rules.
+    /// Replaces the kind of object in the error by another one whose names follow the same rules.
     #[must_use]
     pub fn of(self, what: &'static str) -> Self {
         Self { what, ..self }
@@ -84,15 +84,15 @@ name! {
 }
 
 name! {
-    /// The name of a topic of events: 3 to 50 letters, digits and hyphens (rule 3.2), that of a namespace topic behind
-    /// its namespace's: `shop/orders`. Or that of a queue or a topic of Service Bus: 1 to 260 letters, digits, dots,
-    /// hyphens, underscores and slashes (rule S1).
+    /// The name of a topic of events: 3 to 50 letters, digits and hyphens (rule 3.2). The name of a namespace topic
+    /// follows that of its namespace: `shop/orders`. The type is also used for the name of a queue or a topic of
+    /// Service Bus: 1 to 260 letters, digits, dots, hyphens, underscores and slashes (rule S1).
     TopicName
 }
 
 name! {
-    /// The name of an event subscription: 3 to 64 letters, digits and hyphens (rule 3.3). Or that of a subscription of a
-    /// Service Bus topic: 1 to 50 letters, digits, dots, hyphens and underscores (rule S7).
+    /// The name of an event subscription: 3 to 64 letters, digits and hyphens (rule 3.3). The type is also used for the
+    /// name of a subscription of a Service Bus topic: 1 to 50 letters, digits, dots, hyphens and underscores (rule S7).
     SubscriptionName
 }
 
@@ -150,8 +150,8 @@ impl RuleName {
 }
 
 name! {
-    /// The name of a shared access rule, behind that of the queue or topic that it is for: `orders/app`. Without one, it
-    /// is for all of them.
+    /// The name of a shared access rule. It follows the name of its queue or topic: `orders/app`. A rule without such a
+    /// name is for all queues and topics.
     AccessRuleName
 }
 
@@ -178,7 +178,7 @@ impl AccessRuleName {
         }
     }
 
-    /// The queue or topic that it is for; `None` for all of them.
+    /// Returns the queue or topic of the rule; `None` for all of them.
     pub fn entity(&self) -> Option<TopicName> {
         let (entity, _) = self.0.rsplit_once(IN_NAMESPACE)?;
         Some(TopicName(entity.into()))
@@ -189,12 +189,12 @@ impl AccessRuleName {
         Self::parse(&format!("{entity}{IN_NAMESPACE}{own}"))
     }
 
-    /// The name, with that of its queue or topic as `entity` writes it.
+    /// Returns the name with its queue or topic in the spelling of `entity`.
     pub fn within(&self, entity: &TopicName) -> Self {
         Self(format!("{entity}{IN_NAMESPACE}{}", self.own()).into())
     }
 
-    /// The name without that of its queue or topic.
+    /// Returns the name without the name of the queue or topic.
     pub fn own(&self) -> &str {
         last_part(&self.0)
     }
@@ -223,7 +223,7 @@ impl TopicName {
     /// The name of a queue, or of a topic of Service Bus.
     pub fn of_service_bus(text: &str) -> Result<Self, InvalidName> {
         entity(text, "a queue or topic").and_then(|name| {
-            // In addresses, what stands behind the word is a subscription.
+            // In an address, the name of a subscription follows this word.
             let is_word = |part: &str| part.eq_ignore_ascii_case("Subscriptions");
             if name.split(IN_NAMESPACE).any(is_word) {
                 Err(InvalidName {
@@ -253,7 +253,7 @@ impl TopicName {
         Ok(Self(format!("{namespace}{IN_NAMESPACE}{topic}").into()))
     }
 
-    /// The namespace that it belongs to, if it is the name of a topic of events; `None` for a custom topic.
+    /// Returns the namespace of a topic of events; `None` for a custom topic.
     pub fn namespace(&self) -> Option<NamespaceName> {
         let (namespace, _) = self.0.rsplit_once(IN_NAMESPACE)?;
         Some(NamespaceName(namespace.into()))
@@ -267,7 +267,7 @@ impl TopicName {
         }
     }
 
-    /// The name without that of its namespace, or its last part.
+    /// Returns the name without the name of the namespace, or the last part of a name of Service Bus.
     pub fn own(&self) -> &str {
         last_part(&self.0)
     }
@@ -277,18 +277,18 @@ fn last_part(name: &str) -> &str {
     name.rsplit_once(IN_NAMESPACE).map_or(name, |(_, own)| own)
 }
 
-/// A name as one segment of a path, which its slashes do not end.
+/// Returns a name as one segment of a path, with its slashes encoded.
 pub fn segment(name: &str) -> String {
     name.replace(IN_NAMESPACE, "%2F")
 }
 
-/// Returns the names that a name lies below: `a` and `a/b` for `a/b/c`.
+/// Returns the names of all levels above a name: `a` and `a/b` for `a/b/c`.
 pub fn above(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices(IN_NAMESPACE).map(|(at, _)| &name[..at])
 }
 
 impl SubscriptionName {
-    /// The name of a subscription of any kind, that of a queue included.
+    /// Parses the name of a subscription of any kind, including the subscription of a queue.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         if ENTITY_NAME_CHARACTERS.contains(&text.chars().count()) && is_later_part(text) {
             Ok(Self(text.into()))
@@ -330,11 +330,11 @@ impl SubscriptionName {
     }
 }
 
-/// Between the name of a namespace and that of a topic in it, and between the parts of names of Service Bus.
+/// The separator between the names of a namespace and its topic, and between the parts of names of Service Bus.
 const IN_NAMESPACE: char = '/';
 
-/// The name of an entity of Service Bus, which may have several parts. None of them is `.` or `..`, which paths do
-/// without, and the first does not begin with a dot.
+/// Checks the name of an entity of Service Bus, which may have several parts. No part is `.` or `..`, since paths do
+/// not keep them, and the first part does not begin with a dot.
 fn entity(text: &str, what: &'static str) -> Result<Arc<str>, InvalidName> {
     let mut parts = text.split(IN_NAMESPACE);
     let has_room = ENTITY_NAME_CHARACTERS.contains(&text.chars().count());
@@ -367,7 +367,7 @@ fn is_part(text: &str) -> bool {
     has_allowed(text) && !text.starts_with('.')
 }
 
-/// Returns whether a text can be a part that stands behind another part of a name.
+/// Returns whether a text can be any part of a name but the first.
 fn is_later_part(text: &str) -> bool {
     has_allowed(text) && !text.chars().all(|c| c == '.')
 }
@@ -407,7 +407,7 @@ fn checked(
     }
 }
 
-/// All that is wrong with it.
+/// Returns all problems of a name; `None` if it is valid.
 fn problem(text: &str, length: &RangeInclusive<usize>, reserved: &[&str]) -> Option<String> {
     let mut problems = Vec::new();
     if !length.contains(&text.chars().count()) {

@@ -21,7 +21,7 @@ pub struct Namespace {
     pub id: NamespaceId,
     pub name: NamespaceName,
     pub definition: NamespaceDefinition,
-    /// They open every topic of the namespace.
+    /// The access keys for every topic of the namespace.
     pub keys: AccessKeys,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -30,10 +30,10 @@ pub struct Namespace {
 /// The settings of a namespace that the operator chooses (rule N1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceDefinition {
-    /// Azure's region. Without effect here, but every client sends and expects one.
+    /// Azure's region. It has no effect here, but every client sends and expects one.
     pub location: String,
     pub tags: BTreeMap<String, String>,
-    /// Throughput units (`sku.capacity`). They bound the number of topics and nothing else here.
+    /// Throughput units (`sku.capacity`), which limit only the number of topics here.
     pub capacity: u32,
     pub network_access: NetworkAccess,
     /// Properties that are stored and shown but have no effect here, as JSON by their names:
@@ -43,7 +43,7 @@ pub struct NamespaceDefinition {
 }
 
 impl Namespace {
-    /// How many topics it can have.
+    /// Returns the largest number of topics of the namespace.
     pub fn topics_max(&self) -> usize {
         TOPICS_PER_UNIT_MAX * self.definition.capacity as usize
     }

@@ -1,7 +1,6 @@
 //! Notices of the appliance: the events of the built-in topic `everpost-system`.
 //!
-//! There are no notices about the event subscriptions of built-in topics, so that no notice can lead to
-//! another one.
+//! The event subscriptions of built-in topics cause no notices, so that no notice can lead to another one.
 
 use crate::base::Timestamp;
 use crate::base::named::named_enum;
@@ -37,7 +36,7 @@ pub enum Notice {
     ReplayFinished(ReplayFinished),
 }
 
-/// An event subscription by its names, which it has also after it is deleted.
+/// The topic and name of an event subscription, which stay valid after its deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscribed {
     pub topic: TopicName,
@@ -59,12 +58,12 @@ named_enum! {
     /// Who disabled a subscription.
     pub enum DisabledBy {
         Operator,
-        /// Its receiver answered 410.
+        /// The receiver of the subscription answered 410.
         Gone,
     }
 }
 
-/// Too little space, and its effect.
+/// A lack of space in the database or on the disk, and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskPressure {
     /// Delivered events are pruned early.
@@ -73,18 +72,18 @@ pub enum DiskPressure {
     PublishersRejected,
 }
 
-/// How a replay job ended.
+/// The end of a replay job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayFinished {
     pub job: ReplayJobId,
     pub state: ReplayState,
-    /// How many deliveries it covered.
+    /// Number of deliveries in the replay job.
     pub total: u64,
     pub progress: ReplayProgress,
 }
 
 impl Notice {
-    /// The type of its event.
+    /// Returns the event type of the notice.
     pub fn event_type(&self) -> &'static str {
         match self {
             Self::DeadLettersAdded(_) => "Everpost.System.DeadLettersAdded",

@@ -13,15 +13,15 @@ const SEED_BYTES: usize = 20;
 pub struct Seed(Totp);
 
 impl Seed {
-    /// A new one.
+    /// Generates a new seed.
     pub fn generate(entropy: &Entropy) -> Self {
         let mut bytes = Zeroizing::new([0; SEED_BYTES]);
         entropy.fill(bytes.as_mut());
         Self::of(Secret::new_stack(*bytes))
     }
 
-    /// The defaults are those that all apps assume: SHA-1, six digits, 30 seconds; codes of one step before
-    /// and after are accepted, because clocks differ and typing takes time (RFC 6238, 5.2).
+    /// Uses the defaults that all apps assume: SHA-1, six digits, 30 seconds. Codes of the steps before and after the
+    /// current one are accepted, because clocks differ and typing takes time (RFC 6238, 5.2).
     fn of(secret: Secret) -> Self {
         let totp = Builder::new().with_secret(secret).build();
         Self(totp.expect("a seed of 20 bytes is long enough"))
@@ -35,12 +35,12 @@ impl Seed {
         (secret.len() == SEED_BYTES).then(|| Self::of(secret))
     }
 
-    /// In base32, as apps take it: a secret.
+    /// Returns the seed in base32, which apps accept. The text is a secret.
     pub fn to_text(&self) -> Zeroizing<String> {
         Zeroizing::new(self.0.secret().to_base32())
     }
 
-    /// The URL that apps read from a QR code: a secret.
+    /// Returns the URL that apps read from a QR code. The URL is a secret.
     pub fn url(&self, account: &str) -> Zeroizing<String> {
         let mut url = url::Url::parse("otpauth://totp/").expect("a URL");
         url.set_path(&format!("/Everpost:{account}"));
@@ -50,8 +50,8 @@ impl Seed {
         Zeroizing::new(url.into())
     }
 
-    /// The step whose code `presented` is, if that step is close to `now` and later than `last`: no code is
-    /// accepted twice.
+    /// Returns the time step of the code `presented`, if that step is close to `now` and later than `last`, so that no
+    /// code is accepted twice.
     pub fn step_of(&self, presented: &str, now: Timestamp, last: Option<i64>) -> Option<i64> {
         let presented: String = presented.split_whitespace().collect();
         let step = self.0.check(&presented, seconds(now))?;
@@ -68,7 +68,7 @@ fn seconds(at: Timestamp) -> u64 {
     u64::try_from(at.as_ms() / 1_000).unwrap_or_default()
 }
 
-/// RFC 4648, 6, without padding.
+/// Encodes bytes in base32 (RFC 4648, 6), without padding.
 pub fn to_base32(bytes: &[u8]) -> String {
     Secret::from(bytes).to_base32()
 }

@@ -4,24 +4,23 @@ use std::net::{IpAddr, SocketAddr};
 
 use url::Host;
 
-/// All that are this appliance's.
+/// All hosts under which this appliance is reached.
 #[derive(Clone, Debug)]
 pub struct OwnHosts {
     hosts: Vec<OwnHost>,
-    /// Any address by number: a rebound name is no number.
+    /// Is true if any IP address is accepted. DNS rebinding needs a name, so IP addresses are safe.
     any_address: bool,
 }
 
 /// A host as requests name it, without the port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnHost {
-    /// In small letters, without a dot at the end.
+    /// A name in lower case, without a dot at the end.
     Name(String),
     Address(IpAddr),
 }
 
-/// Returns whether the host of a URL is this machine: a name that nobody else can own, or an address that leads nowhere
-/// else.
+/// Returns whether the host of a URL is this machine: a name that is reserved for it, or a loopback address.
 pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
         Host::Domain(name) => {
@@ -35,8 +34,8 @@ pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
 }
 
 impl OwnHosts {
-    /// `more` besides this machine's names for itself, and the addresses that are listened on: where one of them is every
-    /// one, any address by number.
+    /// Takes `localhost`, the addresses in `listening`, and `more`. If an address in `listening` is unspecified, every
+    /// IP address is accepted.
     pub fn new(more: &[OwnHost], listening: &[SocketAddr]) -> Self {
         let addresses = listening.iter().map(SocketAddr::ip);
         let own = addresses
@@ -58,8 +57,7 @@ impl OwnHosts {
 }
 
 impl OwnHost {
-    /// A name, or an address with or without brackets; `None` for anything else, such as a host with a
-    /// port.
+    /// Parses a name, or an address with or without brackets; `None` for anything else, such as a host with a port.
     pub fn parse(text: &str) -> Option<Self> {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Some(Self::Address(address.to_canonical()));

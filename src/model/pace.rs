@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 
-/// Limits of the requests to one receiver; `None` uses the settings.
+/// Limits of the requests to one receiver. A limit that is `None` comes from the settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverLimits {
-    /// How long it has to respond.
+    /// Time that the receiver has to respond.
     pub response_deadline: Option<Duration>,
-    /// Requests on the wire at once.
+    /// Requests in flight at once.
     pub in_flight_max: Option<u32>,
     /// Requests started per second.
     pub rate: Option<Rate>,
@@ -21,23 +21,23 @@ pub struct Rate {
     per_1000_s: u32,
 }
 
-/// The requests of this part of a second may be started together after a pause. If it is less than one
-/// request, requests are spaced evenly.
+/// Bursts per second of a rate: after a pause, the requests of one tenth of a second may be started together. If that
+/// is less than one request, requests are spaced evenly.
 const BURSTS_PER_SECOND: i64 = 10;
 
 impl Rate {
-    /// From one request in a thousand seconds to ten thousand per second, which is more than one subscription
-    /// ever makes.
+    /// Bounds in requests per thousand seconds: from one request to ten thousand per second, which is more than one
+    /// subscription ever makes.
     pub const BOUNDS: std::ops::RangeInclusive<u32> = 1..=10_000_000;
 
-    /// So many requests in a thousand seconds; `None` outside of [`Rate::BOUNDS`].
+    /// Returns the rate of `requests` per thousand seconds; `None` outside of [`Rate::BOUNDS`].
     pub fn per_1000_s(requests: u32) -> Option<Self> {
         Self::BOUNDS.contains(&requests).then_some(Self {
             per_1000_s: requests,
         })
     }
 
-    /// So many requests a minute, rounded down, within the bounds.
+    /// Returns the rate of `requests` per minute, rounded down and limited to [`Rate::BOUNDS`].
     pub fn per_minute(requests: u32) -> Self {
         let per_1000_s = u64::from(requests) * 1_000 / 60;
         let (least, most) = Self::BOUNDS.into_inner();
@@ -62,20 +62,20 @@ impl Rate {
     }
 }
 
-/// A token bucket that fills evenly: it holds what is left of a rate.
+/// A token bucket that fills evenly. Its content is the number of requests that a rate still allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenBucket {
-    /// When it is full again, in microseconds since the epoch.
+    /// The time when the bucket is full again, in microseconds since the epoch.
     full_at_us: i64,
-    /// When something was spent last, in microseconds since the epoch.
+    /// The time of the last request, in microseconds since the epoch.
     spent_at_us: i64,
 }
 
 impl TokenBucket {
-    /// Changes the rate at `now`. What was spent under a slower rate counts at most for a full bucket.
+    /// Changes the rate at `now`. Requests under a slower rate count as one full bucket at most.
     pub fn come_under(&mut self, rate: Rate, now: Timestamp) {
         let most_us = rate.burst().saturating_mul(rate.interval_us());
-        // If the clock was set back, it was spent later than now.
+        // If the clock was set back, the time of the last request is later than `now`.
         let spent_at_us = self.spent_at_us.min(micros(now));
         self.full_at_us = self.full_at_us.min(spent_at_us.saturating_add(most_us));
     }
@@ -93,7 +93,7 @@ impl TokenBucket {
         Timestamp::from_ms(div_up(at_us.max(0), 1_000))
     }
 
-    /// Takes the requests that were started at `now`.
+    /// Takes the tokens for the requests that were started at `now`.
     pub fn spend(&mut self, requests: usize, rate: Rate, now: Timestamp) {
         let requests = i64::try_from(requests).unwrap_or(i64::MAX);
         let cost_us = requests.saturating_mul(rate.interval_us());
@@ -104,7 +104,7 @@ impl TokenBucket {
     }
 }
 
-/// Rounds up; for numbers that are not negative.
+/// Divides and rounds up. Both numbers must not be negative.
 fn div_up(number: i64, divisor: i64) -> i64 {
     (number / divisor) + i64::from(number % divisor > 0)
 }

@@ -1,5 +1,5 @@
-//! The health of a subscription's receiver and what follows from it: probation and delayed delivery (rule
-//! 7.4, section A), and receivers that are gone.
+//! Health of a subscription's receiver, and its consequences: probation and delayed delivery (rule 7.4, section A), and
+//! receivers that are gone.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ const fn minutes(m: u64) -> Duration {
     Duration::from_secs(m * 60)
 }
 
-/// The outcomes that count as failures of the receiver, and how long the first probation lasts that each of
-/// them causes (rule 7.4). Outcomes that are not listed (200 to 204, and 400 and 413, which are about the
-/// event) show that it works. The rule does not list `GenericError`, `Disabled`, `Full`, `TokenError` and `Aborted`: the first
-/// three are treated like `Busy`, the fourth like `SocketError`; the last lasts until somebody changes the address of a
-/// name.
+/// Outcomes that count as failures of the receiver, and the length of the first probation that each of them causes
+/// (rule 7.4). All other outcomes show that the receiver works: 200 to 204, and 400 and 413, which concern the event.
+/// The rule does not list `GenericError`, `Disabled`, `Full`, `TokenError` and `Aborted`. `GenericError`, `Disabled`
+/// and `Full` are treated like `Busy`, `TokenError` like `SocketError`. `Aborted` lasts until somebody changes the
+/// address of a name.
 const FIRST_LENGTHS: [(Outcome, Duration); 12] = [
     (Outcome::Busy, seconds(10)),
     (Outcome::TimedOut, seconds(10)),
@@ -35,13 +35,13 @@ const FIRST_LENGTHS: [(Outcome, Duration); 12] = [
     (Outcome::Aborted, minutes(5)),
 ];
 
-/// The causes with which skipped deliveries are dead-lettered in the mode `Azure` (section A).
+/// Causes of a probation for which skipped deliveries are dead-lettered in the mode `Azure` (section A).
 const CLIENT_ERRORS: [Outcome; 3] = [Outcome::NotFound, Outcome::Unauthorized, Outcome::Forbidden];
 
-/// When a subscription is put on probation, for how long at most, and what happens then.
+/// Rules for the beginning and the longest length of a probation, and for the deliveries during it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbationRules {
-    /// Consecutive failures that start it.
+    /// Number of consecutive failures that start a probation.
     pub failures: u32,
     pub longest: Duration,
     pub mode: ProbationMode,
@@ -60,9 +60,9 @@ impl Default for ProbationRules {
 /// The treatment of deliveries that fall due during a probation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationMode {
-    /// They wait, and no attempt is counted.
+    /// Deliveries wait, and no attempt is counted.
     Hold,
-    /// Each counts an attempt that was not made; after a client error it is dead-lettered.
+    /// Every delivery counts an attempt that was not made. After a client error it is dead-lettered.
     Azure,
 }
 
@@ -73,32 +73,32 @@ pub struct Health {
     pub failures: u32,
     pub failing: Option<Failing>,
     pub probation: Option<Probation>,
-    /// Since when it responds 410.
+    /// The time since which the receiver responds 410.
     pub gone_since: Option<Timestamp>,
 }
 
 /// A series of consecutive failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failing {
-    /// When the first of them ended.
+    /// The time when the first failed request ended.
     pub since: Timestamp,
-    /// The outcome of the last.
+    /// The outcome of the last failed request.
     pub last: Outcome,
-    /// Its HTTP status, if there was a response at all.
+    /// The HTTP status of the last failed request, if there was a response.
     pub status: Option<u16>,
 }
 
 /// A time in which deliveries are not attempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probation {
-    /// The outcome that started or prolonged it.
+    /// The outcome that started or prolonged the probation.
     pub cause: Outcome,
-    /// The HTTP status of that failure, if there was a response at all.
+    /// The HTTP status of the failure that started or prolonged the probation, if there was a response.
     pub status: Option<u16>,
     pub since: Timestamp,
-    /// From then on one event probes the receiver, and its outcome decides.
+    /// The time from which one event probes the receiver. Its outcome ends or prolongs the probation.
     pub until: Timestamp,
-    /// The length, before the time scale.
+    /// The length of the probation before the time scale is applied.
     length: Duration,
     /// Is true while the probe is on the wire.
     probing: bool,
@@ -121,9 +121,9 @@ pub struct Observation {
 pub enum Admission {
     /// Deliver.
     Free,
-    /// Deliver one event, whose outcome decides.
+    /// Deliver one event, whose outcome ends or prolongs the probation.
     Probe,
-    /// Wait until then; `None`: until the probe has ended.
+    /// Wait until `until`; `None` means until the probe has ended.
     Hold { until: Option<Timestamp> },
     /// Count attempts that are not made.
     Skip { cause: Outcome },
@@ -154,7 +154,8 @@ impl Health {
         let length = match self.probation {
             None if failures >= rules.failures => Some(first),
             Some(probation) if seen.is_probe => Some((probation.length * 2).max(first)),
-            // This request was on the wire when the probation began.
+            // Before enough failures there is no probation. During a probation, a request other than the probe was in
+            // flight when the probation began.
             None | Some(_) => None,
         };
         let prolonged = length.map(|wanted| {
@@ -219,7 +220,7 @@ impl Health {
         }
     }
 
-    /// Returns the health with the probe on the wire, or not.
+    /// Returns the health with the probe marked as in flight or not.
     #[must_use]
     pub fn probing(self, probing: bool) -> Self {
         Self {

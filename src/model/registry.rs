@@ -1,7 +1,8 @@
 //! All namespaces, topics and event subscriptions, as one immutable snapshot.
 //!
-//! Readers hold an `Arc` of it for as long as they need one consistent view. A change makes a new one, which
-//! shares with the old one what did not change: its cost does not grow with what there is.
+//! Readers hold an `Arc` of the snapshot for as long as they need one consistent view. Each change creates a new
+//! snapshot, which shares the unchanged parts with the old one, so the cost of a change does not grow with the number
+//! of entities.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::model::shared_access::AccessRule;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::{NetworkAccess, ServiceBusNamespace, Topic, TopicId, TopicKind};
 
-/// The Azure subscription and resource group in resource ids. Both are settings without further effect.
+/// The Azure subscription and resource group in resource ids. These two settings have no other effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceScope {
     pub subscription: String,
@@ -64,12 +65,12 @@ pub struct NamespaceEntry {
     pub resource_id: Arc<str>,
 }
 
-/// The nouns that subscriptions are stored for.
+/// The kinds of entities that are stored as subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionKind {
     /// An event subscription, of a topic of any kind or of a queue.
     Event,
-    /// The one that receivers of a queue pull. It is part of the queue.
+    /// The subscription that receivers of a queue pull from. It is part of the queue.
     OfQueue,
     /// A subscription of a Service Bus topic, which has rules.
     ServiceBus,
@@ -84,19 +85,20 @@ pub struct TopicEntry {
     pub namespace: Option<Arc<NamespaceEntry>>,
     /// By the name's key, hence in alphabetical order.
     pub subscriptions: RedBlackTreeMapSync<String, Arc<EventSubscription>>,
-    /// The subscription that receivers of a queue pull; `None` for what is no queue.
+    /// The subscription that receivers of a queue pull from; `None` if the entity is not a queue.
     pub own: Option<Arc<EventSubscription>>,
-    /// The queue that it is, and subscriptions of messages, as far as they have sessions or forward. Kept here, so that
-    /// nothing is searched for at every publishing.
+    /// The subscriptions with a pull queue that requires sessions or forwards its messages, in the order of their ids.
+    /// Stored here so that publishing does not have to search for them.
     pub ruled_queues: Vec<Arc<EventSubscription>>,
-    /// The queue that it is with its transfer queue, or its subscriptions of messages, in the order of their ids: their messages
-    /// count for its size. Kept here likewise.
+    /// The subscriptions whose messages count toward the size of the entity, in the order of their ids: for a queue,
+    /// its own subscription and its transfer queue; for a Service Bus topic, its message subscriptions. Stored here so
+    /// that publishing does not have to search for them.
     pub measured: Arc<[SubscriptionId]>,
-    /// The rules of its subscriptions, if it is a Service Bus topic.
+    /// The rules of the subscriptions of a Service Bus topic; empty for other kinds.
     pub rules: RuleBook,
 }
 
-/// The names by which topics of all kinds, and queues, are looked up and ordered.
+/// The key by which topics of all kinds and queues are looked up and ordered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EntityKey {
     namespace: ServiceBusNamespace,
@@ -112,7 +114,7 @@ impl EntityKey {
         }
     }
 
-    /// Returns that of a name in the default namespace.
+    /// Returns the key of a name in the default namespace.
     fn named(name: impl Into<String>) -> Self {
         Self {
             namespace: ServiceBusNamespace::DEFAULT,
@@ -121,17 +123,17 @@ impl EntityKey {
     }
 }
 
-/// The subscriptions of a topic whose filters match an event, as far as the filters were asked.
+/// A partial fan-out: the subscriptions of a topic whose filters match an event, among the filters evaluated so far.
 #[derive(Debug, Default)]
 pub struct FanOutPart {
     pub targets: Vec<SubscriptionId>,
-    /// The place of the subscription to go on with; `None` if all were asked.
+    /// The index of the subscription to continue with; `None` if all filters were evaluated.
     pub next: Option<usize>,
     /// The number of steps that the filters have taken.
     pub steps: usize,
 }
 
-/// The snapshot.
+/// A snapshot of all namespaces, topics and event subscriptions.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     scope: ResourceScope,
@@ -142,13 +144,13 @@ pub struct Registry {
     topic_keys: HashTrieMapSync<TopicId, EntityKey>,
     /// Topic and subscription key by subscription.
     subscription_keys: HashTrieMapSync<SubscriptionId, (EntityKey, String)>,
-    /// By the name's key: those of a queue or topic stand next to each other.
+    /// By the name's key, so that the rules of one queue or topic are adjacent.
     access_rules: RedBlackTreeMapSync<String, Arc<AccessRule>>,
     unreadable: Arc<[String]>,
 }
 
 impl Registry {
-    /// Builds the snapshot from the stored rows. Subscriptions of unknown topics are left out.
+    /// Builds the snapshot from the stored rows. Subscriptions of unknown topics are omitted.
     pub fn new(
         scope: &ResourceScope,
         namespaces: Vec<Namespace>,
@@ -171,12 +173,12 @@ impl Registry {
         registry
     }
 
-    /// The definitions that could not be read at the start, in sentences.
+    /// The definitions that could not be read at startup, one sentence each.
     pub fn unreadable(&self) -> &[String] {
         &self.unreadable
     }
 
-    /// Notes the definitions that could not be read.
+    /// Records the definitions that could not be read at startup.
     pub fn set_unreadable(&mut self, unreadable: Arc<[String]>) {
         self.unreadable = unreadable;
     }
@@ -290,7 +292,7 @@ impl Registry {
         self.access_rules.values()
     }
 
-    /// The access rules of a queue or topic by name; without one, those for all of them.
+    /// The access rules of a queue or topic, by name; for `None`, the rules that apply to all queues and topics.
     pub fn access_rules_of<'a>(
         &'a self,
         entity: Option<&'a TopicName>,
@@ -333,7 +335,7 @@ impl Registry {
         }
     }
 
-    /// Adds or replaces a rule of a subscription, unless that is unknown.
+    /// Adds or replaces a rule of a subscription. Does nothing if the subscription is unknown.
     pub fn put_rule(&mut self, of: SubscriptionId, rule: Rule) {
         if let Some(entry) = self.topic_of(of) {
             entry.rules.put(of, rule);
@@ -352,7 +354,7 @@ impl Registry {
         self.topics.get_mut(topic).map(Arc::make_mut)
     }
 
-    /// The resource id of a topic, also of one that is deleted.
+    /// The resource id of a topic, even if the topic is deleted.
     pub fn resource_id(&self, topic: &TopicName) -> String {
         let found = self.topic(topic);
         found.map_or_else(
@@ -361,8 +363,8 @@ impl Registry {
         )
     }
 
-    /// The namespace, queue or Service Bus topic whose path would be that of `name`, above it or below it. A key for one
-    /// of them opens all that is below.
+    /// Finds a namespace, queue or Service Bus topic whose path equals `name`, is a prefix of `name`, or begins with
+    /// `name`. Such paths conflict because a key for an entity also grants access to every path below it.
     pub fn in_the_way(&self, name: &str) -> Option<String> {
         let key = name.to_ascii_lowercase();
         let is_entity = |topic: &&Arc<TopicEntry>| topic.topic.kind.takes_messages();
@@ -419,7 +421,7 @@ impl Registry {
             .filter(|entry| !entry.topic.kind.is_built_in())
     }
 
-    /// All topics, for people to choose from: users' topics first, then the built-in ones.
+    /// All topics in the order for selection lists: topics of users first, then the built-in ones.
     pub fn topics_to_choose(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
         let built_in = self.topics().filter(|entry| entry.topic.kind.is_built_in());
         self.made_topics().chain(built_in)
@@ -460,7 +462,7 @@ impl Registry {
 }
 
 impl TopicEntry {
-    /// Its keys: its own, and those of its namespace. A built-in topic has none.
+    /// The access keys of the topic itself and of its namespace. A built-in topic has none.
     pub fn access_keys(&self) -> impl Iterator<Item = (KeyOwner, &AccessKeys)> {
         let own = KeyOwner::Topic(self.topic.id);
         let shared = self.namespace.iter().map(|entry| {
@@ -474,7 +476,7 @@ impl TopicEntry {
             .chain(shared)
     }
 
-    /// The URL for its publishers; `base` is the URL of the appliance.
+    /// The URL to which publishers send events; `base` is the URL of the appliance.
     pub fn publish_url(&self, base: &str) -> String {
         let name = &self.topic.name;
         match self.namespace {
@@ -509,7 +511,7 @@ impl TopicEntry {
         }
     }
 
-    /// An entry of what has no subscriptions yet, and belongs to no namespace.
+    /// Creates an entry for a topic that has no subscriptions yet and belongs to no namespace.
     pub fn without_subscriptions(topic: Topic) -> Self {
         Self {
             resource_id: "".into(),
@@ -535,13 +537,13 @@ impl TopicEntry {
         }
     }
 
-    /// Returns whether its status lets anybody send to it.
+    /// Returns whether the status of the entity allows sending.
     pub fn lets_send(&self) -> bool {
         let upkeep = self.upkeep();
         upkeep.is_none_or(|upkeep| upkeep.status.lets_send())
     }
 
-    /// The definition of the queue that it is.
+    /// The queue definition; `None` if the entity is not a queue.
     pub fn queue_definition(&self) -> Option<QueueDefinition> {
         match &self.topic.kind {
             TopicKind::Queue(sending) => Some(QueueDefinition {
@@ -555,7 +557,7 @@ impl TopicEntry {
         }
     }
 
-    /// The noun that a subscription of it is.
+    /// The kind of a subscription of this entity.
     pub fn subscription_kind(&self, subscription: &EventSubscription) -> SubscriptionKind {
         let mode = subscription.definition.destination.delivery_mode();
         match (&self.topic.kind, mode) {
@@ -568,13 +570,15 @@ impl TopicEntry {
         }
     }
 
-    /// The event subscriptions of it, by name: not what a queue or a Service Bus topic has for its receivers.
+    /// The event subscriptions, by name. Excludes the subscription of a queue and the subscriptions of a Service Bus
+    /// topic that receivers pull from.
     pub fn event_subscriptions(&self) -> impl Iterator<Item = &Arc<EventSubscription>> {
         let all = self.subscriptions.values();
         all.filter(|each| self.subscription_kind(each) == SubscriptionKind::Event)
     }
 
-    /// Returns whether a subscription is one of Service Bus. Its rules decide what it gets, and not its filter.
+    /// Returns whether a subscription is a Service Bus subscription, which selects messages by its rules, not its
+    /// filter.
     pub fn has_rules(&self, subscription: &EventSubscription) -> bool {
         match self.subscription_kind(subscription) {
             SubscriptionKind::ServiceBus => true,
@@ -582,7 +586,7 @@ impl TopicEntry {
         }
     }
 
-    /// The Service Bus subscriptions of it, by name.
+    /// The Service Bus subscriptions of the topic, by name.
     pub fn message_subscriptions(&self) -> impl Iterator<Item = &Arc<EventSubscription>> {
         let all = self.subscriptions.values();
         all.filter(|subscription| self.has_rules(subscription))
@@ -615,7 +619,7 @@ impl TopicEntry {
         }
     }
 
-    /// Finds what is kept of its subscriptions, each in the order of their creation.
+    /// Recomputes `own`, `measured` and `ruled_queues` from the subscriptions, in the order of their ids.
     fn arrange(&mut self) {
         let is_kind =
             |entry: &Self, each: &EventSubscription, kind| entry.subscription_kind(each) == kind;
@@ -639,7 +643,7 @@ impl TopicEntry {
         (self.own, self.measured, self.ruled_queues) = (own, measured, all);
     }
 
-    /// Bytes that its messages may have together; `None` for a topic of events.
+    /// The maximum total size of the messages in bytes; `None` for a topic of events.
     pub fn bytes_max(&self) -> Option<u64> {
         let sending = self.topic.kind.sending()?;
         Some(u64::from(sending.megabytes_max) * 1_024 * 1_024)
@@ -654,14 +658,14 @@ impl TopicEntry {
         }
     }
 
-    /// The subscriptions whose filters match `event`, published at `now`. What subscriptions with rules get is in
+    /// The subscriptions whose filters match `event`, published at `now`. Subscriptions with rules are excluded; see
     /// [`TopicEntry::rules`].
     pub fn fan_out(&self, event: &Event, now: Timestamp) -> Vec<SubscriptionId> {
         self.fan_out_part(event, now, 0, usize::MAX).targets
     }
 
-    /// Does the work of [`TopicEntry::fan_out`] for the subscriptions from the place `from` on, until their filters
-    /// have taken about `steps_max` steps (see [`EventView::steps`]).
+    /// Performs part of [`TopicEntry::fan_out`]: starts at the subscription with index `from` and stops when the
+    /// filters have taken about `steps_max` steps (see [`EventView::steps`]).
     pub fn fan_out_part(
         &self,
         event: &Event,

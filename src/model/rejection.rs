@@ -1,4 +1,4 @@
-//! Rejected publish requests, recorded for whoever looks for missing events.
+//! Rejected publish requests, recorded to help find missing events.
 
 use crate::base::Timestamp;
 use crate::base::named::ids;
@@ -10,8 +10,8 @@ ids! {
     RejectionId,
 }
 
-/// A publish request of an authorized publisher that was rejected with 4xx. Contains no header but the
-/// content type, and no URL: keys and tokens are there.
+/// A publish request of an authorized publisher that was rejected with 4xx. Contains neither the URL nor any header
+/// other than the content type, because they may contain keys and tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     pub topic: TopicId,
@@ -23,20 +23,19 @@ pub struct Rejection {
     /// The message to the publisher, without the number to report.
     pub reason: String,
     pub content_type: Option<String>,
-    /// Bytes of the body, as far as it was read.
+    /// The number of bytes read from the body.
     pub bytes: usize,
     /// The beginning of the body: at most [`REJECTED_BYTES_KEPT_MAX`].
     pub body_start: Vec<u8>,
 }
 
 impl Rejection {
-    /// The beginning of a text, as much as is recorded: a header or a message that quotes the request may be
-    /// long.
+    /// Truncates a text to the recorded length. A header, or a message that quotes the request, may be long.
     pub fn text_of(text: &str) -> String {
         text.chars().take(REJECTED_TEXT_KEPT_MAX).collect()
     }
 
-    /// The beginning of a body, as much as is recorded.
+    /// Truncates a body to the first [`REJECTED_BYTES_KEPT_MAX`] bytes.
     pub fn body_start_of(body: &[u8]) -> Vec<u8> {
         body[..body.len().min(REJECTED_BYTES_KEPT_MAX)].to_vec()
     }

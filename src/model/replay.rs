@@ -1,7 +1,7 @@
-//! Resubmission of dead letters and delivered events: what may go where, and the life cycle of a replay job.
+//! Resubmission of dead letters and delivered events: the permitted targets and the life cycle of a replay job.
 //!
-//! A replay job covers the deliveries that exist when it starts and match its filter then. It goes through them in the
-//! order of their ids, so that the deliveries that it creates are past its end and never covered.
+//! A replay job covers the deliveries that exist and match its filter when the job starts. The job processes them in
+//! the order of their ids. Deliveries that the job creates have higher ids, so the job never covers them.
 
 use std::collections::BTreeMap;
 
@@ -30,13 +30,13 @@ named_enum! {
     /// Which deliveries the filter chooses from.
     pub enum Replayed {
         DeadLetters,
-        /// Deliveries that a subscription has got already, and that its receiver has lost.
+        /// Deliveries that have succeeded, but whose events the receiver has lost.
         Delivered,
     }
 }
 
 impl Replayed {
-    /// The state that its deliveries are in.
+    /// The state of the deliveries that the filter chooses from.
     pub fn state(self) -> DeliveryState {
         match self {
             Self::DeadLetters => DeliveryState::DeadLettered,
@@ -50,9 +50,10 @@ impl Replayed {
 pub enum ReplayTarget {
     /// To their own subscription alone.
     Subscription,
-    /// To a topic, or each to its own: matched again, as a new event.
+    /// To the given topic, or for `None` to the topic of each delivery. The event is published as new and matched
+    /// again.
     Topic(Option<TopicId>),
-    /// In one request each to a URL that no subscription has.
+    /// To a URL that belongs to no subscription, in one request per delivery.
     Url(EndpointUrl),
 }
 
@@ -77,7 +78,7 @@ named_enum! {
         Locked,
         SubscriptionDeleted,
         TopicDeleted,
-        /// The loop guard: too many resubmissions lead to it already.
+        /// The event has already been resubmitted too often (loop guard).
         ResubmittedTooOften,
         /// No event subscription of the topic matches it.
         Unmatched,
@@ -120,7 +121,8 @@ impl NotResubmitted {
     }
 }
 
-/// The loop guard: whether an event that `resubmissions` lead to may be resubmitted once more.
+/// Checks the loop guard: an event that has been resubmitted `resubmissions` times may be resubmitted once more only
+/// if that number is below `resubmissions_max`.
 pub fn check_loop_guard(resubmissions: u32, resubmissions_max: u32) -> Result<(), NotResubmitted> {
     if resubmissions < resubmissions_max {
         Ok(())
@@ -172,7 +174,7 @@ impl ReplayState {
 pub struct NewReplayJob {
     pub source: ReplaySource,
     pub target: ReplayTarget,
-    /// Events per second; `None` for as fast as the receivers keep up.
+    /// Events per second; `None` for no limit other than the speed of the receivers.
     pub rate: Option<Rate>,
     /// The newest delivery that it covers.
     pub until: DeliveryId,
@@ -187,10 +189,10 @@ pub struct ReplayJob {
     pub request: NewReplayJob,
     pub state: ReplayState,
     pub created_at: Timestamp,
-    /// When it last advanced, or was paused or resumed.
+    /// The time at which the job last advanced, or was paused or resumed.
     pub updated_at: Timestamp,
     pub ended_at: Option<Timestamp>,
-    /// Everything up to this delivery is done.
+    /// The last delivery processed. All deliveries up to this id are done.
     pub cursor: DeliveryId,
     pub progress: ReplayProgress,
 }
@@ -199,7 +201,7 @@ pub struct ReplayJob {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayProgress {
     pub resubmitted: u64,
-    /// Sent to the URL, and not accepted.
+    /// The number of deliveries sent to the URL and not accepted.
     pub failed: u64,
     pub skipped: BTreeMap<NotResubmitted, u64>,
     /// The first errors, in words.

@@ -1,14 +1,14 @@
-//! How long ended deliveries are kept, and when they are pruned early. Pure.
+//! Retention of ended deliveries, and early pruning. This module does no I/O.
 //!
-//! An event is pruned whole, with all its deliveries and attempts, once each of them may be pruned, so that
-//! what is shown of it is always complete. Pending deliveries are never pruned.
+//! An event is pruned together with all its deliveries and attempts, once every delivery may be pruned. The displayed
+//! history of an event is therefore always complete. Pending deliveries are never pruned.
 
 use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::base::named::named_enum;
 
-/// How long a delivered event is kept by default: long enough to look into last week's incident.
+/// The default retention of delivered events: 7 days, enough to investigate an incident of the previous week.
 pub const DELIVERED_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
 
 /// Bytes that the database may use by default.
@@ -17,9 +17,9 @@ pub const DATABASE_BYTES_MAX: u64 = 2 * 1_024 * 1_024 * 1_024;
 /// How long events are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionRules {
-    /// How long events are kept after the end of their last delivery, or after publishing if they were unmatched.
+    /// The retention of events after the end of their last delivery, or after publishing for unmatched events.
     pub delivered: Duration,
-    /// How long dead letters are kept after the end of an event's last delivery; `None` keeps them for ever.
+    /// The retention of dead letters after the end of an event's last delivery; `None` keeps dead letters forever.
     pub dead_letters: Option<Duration>,
     /// Bytes of the database above which delivered events are pruned early; `None` for no limit.
     pub bytes_max: Option<u64>,
@@ -35,7 +35,7 @@ impl Default for RetentionRules {
     }
 }
 
-/// The limits of pruning: whatever ended at these moments or before may be pruned.
+/// The time limits of pruning. Events whose last delivery ended at or before these times may be pruned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cutoff {
     /// For events that were delivered, dropped or unmatched.
@@ -66,7 +66,8 @@ named_enum! {
 }
 
 impl RetentionRules {
-    /// Returns what may be pruned at `now` by age or, under pressure, at any age. Dead letters are never pruned early.
+    /// Returns the limits of pruning at `now`. Under pressure, delivered events may be pruned at any age. Dead letters
+    /// are never pruned early.
     pub fn cutoff(&self, now: Timestamp, pressure: Option<Pressure>) -> Cutoff {
         Cutoff {
             delivered: match pressure {
@@ -77,15 +78,15 @@ impl RetentionRules {
         }
     }
 
-    /// Returns the pressure, if there is any; `before` is the previous one. It begins at a bound and ends a tenth below
-    /// it, so that it does not change with every event.
+    /// Returns the pressure, if there is any; `before` is the previous result. Pressure begins at a bound. It ends only
+    /// at a tenth less used space, or a tenth more free space, so that it does not change with every event.
     pub fn pressure(&self, room: &DiskRoom, before: Option<Pressure>) -> Option<Pressure> {
         let most = self.bytes_max.unwrap_or(u64::MAX);
         let most = match before {
             Some(Pressure::Size) => most - most / 10,
             Some(Pressure::Disk) | None => most,
         };
-        // A quarter above the bound of publishers, so that pruning comes first.
+        // Add a quarter to the limit at which publish requests are rejected, so that pruning starts before that.
         let least = room.disk_free_min.saturating_add(room.disk_free_min / 4);
         let least = match before {
             Some(Pressure::Disk) => least.saturating_add(least / 10),

@@ -1,5 +1,4 @@
-//! When a failed delivery is retried, and when it is dead-lettered: the published schedules, as data of the
-//! delivery profiles.
+//! The retry of failed deliveries and their dead-lettering. The published schedules are data of the delivery profiles.
 
 use std::time::Duration;
 
@@ -26,11 +25,11 @@ const fn hours(h: u64) -> Duration {
     Duration::from_secs(h * 3_600)
 }
 
-/// How much jitter may change a delay, as a part of it.
+/// The maximum jitter, as a fraction of the delay.
 pub const JITTER: f64 = 0.1;
 
-/// Nothing waits for longer: what a receiver asks for is at most `RETRY_AFTER_MAX` and the jitter; as long again is for
-/// clocks that are set back.
+/// The maximum wait before any attempt. A delay requested by a receiver is at most `RETRY_AFTER_MAX` plus jitter. The
+/// rest is a margin for clocks that are set back.
 pub const WAIT_MAX: Duration = hours(48);
 
 /// How long and how often a delivery is attempted (rule 3.3).
@@ -42,13 +41,13 @@ pub struct RetryPolicy {
     pub attempts_max: u32,
     /// Counted from publishing.
     pub time_to_live: Duration,
-    /// Extension: the delays after each failed attempt, the last of which repeats, instead of those of the
-    /// profile and its minimum delays. Empty for the profile's.
+    /// Extension: the delays after each failed attempt; the last one repeats. They replace the schedule and the minimum
+    /// delays of the profile. Empty to use the profile.
     pub own_waits: Vec<Duration>,
 }
 
 impl RetryPolicy {
-    /// The maximum of the profile, which is also its default.
+    /// Creates the default policy of a profile, which has the maximum attempts and time to live of the profile.
     pub fn of(profile: DeliveryProfile) -> Self {
         Self {
             profile,
@@ -58,12 +57,12 @@ impl RetryPolicy {
         }
     }
 
-    /// The moment of the attempt after a failed one of `delivery`: that of the schedule, or of the result or
-    /// the receiver, whichever is later.
+    /// The time of the next attempt of `delivery` after a failed one. This is the later of the scheduled time and the
+    /// end of the minimum delay, which depends on the result and on the delay that the receiver requested.
     ///
-    /// `jitter` in `-1..1` moves what the schedule says by up to [`JITTER`] of the delay in both directions.
-    /// What the result or the receiver asks for is the least: jitter only adds to it. It moves no attempt over
-    /// the moment when the delivery expires, so that it does not decide how many there are.
+    /// `jitter` in `-1..1` moves the scheduled time by up to [`JITTER`] of the delay in both directions. Jitter only
+    /// lengthens the minimum delay. Jitter never moves an attempt across the expiry of the delivery, so that the number
+    /// of attempts does not depend on jitter.
     pub fn next_attempt_at(
         &self,
         delivery: &Delivery,
@@ -96,8 +95,9 @@ impl RetryPolicy {
         published_at + scale.shrink(self.time_to_live)
     }
 
-    /// When each attempt is made since the publishing, if all of them fail, the first one at once; last when the delivery
-    /// is given up; and the reason. Requests themselves take no time here.
+    /// Simulates a delivery whose attempts all fail. Returns the time of each attempt since publishing, then the time
+    /// at which the delivery is dead-lettered, and the reason. The first attempt is immediate, and requests take no
+    /// time.
     pub fn played_through(&self, scale: TimeScale) -> (Vec<Duration>, DeadLetterReason) {
         let start = Timestamp::from_ms(0);
         let mut delivery = Delivery {
@@ -140,7 +140,7 @@ impl RetryPolicy {
         RetryStep::Wait(self.own_waits[(attempt as usize - 1).min(last)])
     }
 
-    /// The waits that are longer after certain statuses, whatever the schedule says.
+    /// The minimum delays after certain HTTP statuses, by status. Empty if the policy has its own delays.
     pub fn minimum_waits(&self) -> impl Iterator<Item = (u16, Duration)> {
         let published = self.profile.rules().minimum_waits.iter();
         let in_force = published.filter(|_| self.own_waits.is_empty());
@@ -202,7 +202,7 @@ impl DeliveryProfile {
 enum FailureKind {
     /// A failure of any destination with this outcome.
     As(Outcome),
-    /// A response of a webhook with this status, where the rules know more than its outcome says.
+    /// A response of a webhook with this status. Used where the rules distinguish statuses that share an outcome.
     Http(u16),
 }
 
@@ -312,11 +312,12 @@ impl RetryRules {
     }
 }
 
-/// When attempts are made if all before them failed.
+/// The schedule of attempts, each of which is made only if all earlier ones failed.
 enum Schedule {
     /// The delay after each failed attempt; the last one repeats.
     Waits(&'static [Duration]),
-    /// The offset of each attempt from the first one, which is included; then at equal distances.
+    /// The offset of each attempt from the first attempt. The list includes the first attempt; later attempts follow at
+    /// equal intervals.
     Offsets {
         listed: &'static [Duration],
         then_every: Duration,
@@ -332,7 +333,7 @@ enum RetryStep {
 }
 
 impl Schedule {
-    /// The attempt after the failed one of this number (from 1).
+    /// The time of the attempt that follows failed attempt number `attempt` (from 1).
     fn step(&self, attempt: u32) -> RetryStep {
         match self {
             Self::Waits(waits) => {

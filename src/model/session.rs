@@ -1,5 +1,5 @@
-//! Message sessions of queues (rule S6): the messages with one session id, which one receiver at a time gets in their
-//! order.
+//! Message sessions of queues (rule S6). A session consists of the messages with one session id. Only one receiver at a
+//! time gets them, in order.
 
 use crate::base::Timestamp;
 use crate::model::lease::LockToken;
@@ -9,13 +9,14 @@ use crate::model::subscription::SubscriptionId;
 /// Which session of a queue a receiver wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionSelection {
-    /// The one of those with messages that nobody holds whose first message has been due the longest.
+    /// The next available session: among the sessions that have messages and no holder, the one whose first message has
+    /// been due the longest.
     Next,
     Named(String),
 }
 
 impl SessionSelection {
-    /// Returns whether messages can have the id of that session.
+    /// Returns whether the selection can match a session with messages: a session id must not be too long.
     pub fn can_have_messages(&self) -> bool {
         match self {
             Self::Next => true,
@@ -29,7 +30,8 @@ pub fn is_session_id(text: &str) -> bool {
     text.chars().count() <= SESSION_ID_MAX
 }
 
-/// A session that a receiver holds, and with it the locks on all of the session's messages that it has received.
+/// A session that a receiver has locked. The receiver also holds the locks on all messages that it has received from
+/// the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldSession {
     pub of: SubscriptionId,
@@ -43,16 +45,16 @@ pub struct HeldSession {
 /// An operation of the holder of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionChange {
-    /// Holds it and its messages until then.
+    /// Renews the locks on the session and its messages until the given time.
     Renew {
         until: Timestamp,
     },
     ReadState,
-    /// Keeps a state with the session, or none if that is empty.
+    /// Sets the session state; `None` clears it.
     SetState(Option<Vec<u8>>),
-    /// Gives it back, with the messages that it holds as if they had not been received.
+    /// Releases the session. Its locked messages are returned as if they had not been received.
     Release,
-    /// Is gone: its messages have been received in vain.
+    /// Releases the session because its holder is gone. The deliveries of its locked messages count as failed attempts.
     Abandon,
 }
 

@@ -1,4 +1,4 @@
-//! The settings in force, to show them. Where they come from and what they mean is decided elsewhere.
+//! The effective settings, for display. Other modules determine their sources and meaning.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::base::human;
 
-/// Settings that were saved while the appliance ran: their names, and their values as in an environment variable.
+/// The settings saved at run time: their values by name, written as in an environment variable.
 pub type SavedSettings = BTreeMap<String, String>;
 
 /// All settings, in the order in which they are shown.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub all: Vec<Setting>,
-    /// The configuration file: the one that was read, or would have been.
+    /// The path of the configuration file, even if the file does not exist.
     pub file: String,
     /// Is true if the configuration file exists.
     pub file_was_read: bool,
@@ -25,13 +25,14 @@ pub struct Settings {
 pub struct Setting {
     /// Its dotted name.
     pub name: &'static str,
-    /// In a few words.
+    /// A short title.
     pub title: &'static str,
     pub kind: SettingKind,
-    /// Its values, one of each kind but for lists; `***` for a secret, `None` where it is not set.
+    /// The values: one for all kinds other than lists; `***` for a secret; `None` if the setting is not set.
     pub values: Option<Vec<String>>,
     pub origin: SettingOrigin,
-    /// The file, the variable or the flag, and the file of a secret; empty for a default and what is saved.
+    /// The configuration file, environment variable, flag or secret file that sets the value; empty for a default or a
+    /// saved value.
     pub place: String,
     /// Is true if the setting can change while the appliance runs.
     pub is_live: bool,
@@ -46,13 +47,13 @@ pub struct Setting {
 /// How a setting is written in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingKind {
-    /// With a word for it in help texts, or the words that it can be, with `|` between them.
+    /// A text. Contains a placeholder for help texts, or the allowed words separated by `|`.
     Text(&'static str),
     Number,
     /// `true` or `false`.
     Switch,
-    /// Texts, with a word for one of them; separated by commas in the environment, repeated on the
-    /// command line.
+    /// A list of texts. Contains a placeholder for one item. Items are separated by commas in an environment variable;
+    /// the flag is repeated on the command line.
     List(&'static str),
 }
 
@@ -90,7 +91,7 @@ impl Setting {
         }
     }
 
-    /// The words that it can be; empty where it can be something else.
+    /// The allowed words; empty if other values are allowed.
     pub fn words(&self) -> Vec<&'static str> {
         match self.kind {
             SettingKind::Text(words) if words.contains('|') => words.split('|').collect(),
@@ -99,7 +100,7 @@ impl Setting {
         }
     }
 
-    /// The value as people write it: `10,000`, `30 s`, `On`; `None` where it is not set.
+    /// The value in readable form: `10,000`, `30 s`, `On`; `None` if the setting is not set.
     pub fn said(&self) -> Option<String> {
         Some(match self.json() {
             Value::Bool(is_on) => (if is_on { "On" } else { "Off" }).to_owned(),
@@ -115,7 +116,7 @@ impl Setting {
         })
     }
 
-    /// The words to choose from, with what people call them.
+    /// The allowed words with their display names.
     pub fn choices(&self) -> Vec<(&'static str, String)> {
         let words = self.words().into_iter();
         words.map(|word| (word, word_title(word))).collect()
@@ -129,7 +130,7 @@ impl Setting {
         }
     }
 
-    /// The unit stands last in the name.
+    /// The unit, which is the last part of the name.
     fn unit(&self) -> &'static str {
         match self.name.rsplit(['_', '.']).next() {
             Some("s") => "seconds",
@@ -151,7 +152,7 @@ impl Setting {
         }
     }
 
-    /// Returns whether a flag or a variable sets the setting, which wins over what is saved.
+    /// Returns whether a flag or an environment variable sets the setting. Both take precedence over a saved value.
     pub fn is_fixed(&self) -> bool {
         matches!(
             self.origin,

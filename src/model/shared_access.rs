@@ -10,7 +10,7 @@ use crate::base::named::ids;
 use crate::model::access::{AccessKeys, Secret};
 use crate::model::name::AccessRuleName;
 
-/// The rule that there always is. It allows everything, and its key is the management token.
+/// The name of the built-in access rule. It grants all rights, and its key is the management token.
 pub const ROOT_RULE: &str = "RootManageSharedAccessKey";
 
 ids! {
@@ -18,7 +18,7 @@ ids! {
     AccessRuleId,
 }
 
-/// Two keys, and what they allow.
+/// Two keys and the rights that they grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRule {
     pub id: AccessRuleId,
@@ -33,12 +33,12 @@ pub struct AccessRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRuleDefinition {
     pub rights: Rights,
-    /// `None` for one that stays as it is, or is generated.
+    /// The first key; `None` keeps the existing key or generates one.
     pub key1: Option<Secret>,
     pub key2: Option<Secret>,
 }
 
-/// With the keys that there are, or new ones.
+/// Creates a definition that keeps the existing keys, or generates new ones.
 impl From<Rights> for AccessRuleDefinition {
     fn from(rights: Rights) -> Self {
         Self {
@@ -74,7 +74,7 @@ pub enum Right {
 pub struct Rights {
     pub send: bool,
     pub listen: bool,
-    /// Includes the others.
+    /// Includes the rights to send and to listen.
     pub manage: bool,
 }
 
@@ -86,7 +86,7 @@ impl Rights {
         manage: true,
     };
 
-    /// To send and to receive.
+    /// The rights to send and to listen.
     pub const USE: Self = Self {
         manage: false,
         ..Self::ALL
@@ -114,7 +114,7 @@ impl From<Vec<Right>> for Rights {
     }
 }
 
-/// Each that is among them.
+/// Lists the rights in the order of [`Right::ALL`].
 impl From<Rights> for Vec<Right> {
     fn from(rights: Rights) -> Self {
         let all = Right::ALL.into_iter();
@@ -122,7 +122,7 @@ impl From<Rights> for Vec<Right> {
     }
 }
 
-/// Each, with commas between them.
+/// Formats the rights, separated by commas.
 impl fmt::Display for Rights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rights: Vec<Right> = (*self).into();

@@ -24,13 +24,13 @@ ids! {
 }
 
 impl SubscriptionId {
-    /// Returns the id of the transfer queue of a queue or a subscription: what others have sent by way of it, and what could
-    /// not be passed on. It is nowhere in the catalog, and is there as long as its owner is.
+    /// Returns the id of the transfer queue of a queue or a subscription. The transfer queue contains messages sent via
+    /// its owner and messages that could not be forwarded. It is not in the catalog and exists as long as its owner.
     pub fn transfers(self) -> Self {
         Self(-self.0)
     }
 
-    /// Returns the id of the subscription that a transfer queue belongs to; any other one is its own.
+    /// Returns the id of the subscription that a transfer queue belongs to; any other id is returned unchanged.
     pub fn owner(self) -> Self {
         Self(self.0.abs())
     }
@@ -57,18 +57,18 @@ pub struct SubscriptionDefinition {
     pub retry_policy: RetryPolicy,
     pub dead_letter: DeadLetterDestination,
     pub labels: Vec<String>,
-    /// From this moment on it matches nothing; what it matched before is still delivered.
+    /// The time from which the subscription matches nothing. Events matched earlier are still delivered.
     pub expires_at: Option<Timestamp>,
-    /// Extension: delivers nothing, but goes on matching.
+    /// Extension: a paused subscription delivers nothing but continues to match events.
     pub paused: bool,
-    /// Extension: matches and delivers nothing; pending deliveries wait.
+    /// Extension: a disabled subscription matches and delivers nothing; its pending deliveries wait.
     pub disabled: Option<Disabled>,
     /// Extension: a 410 disables the subscription (section A).
     pub disable_on_gone: bool,
     pub as_written: AsWritten,
 }
 
-/// A webhook that nobody knows any more.
+/// Creates a placeholder for a webhook whose definition cannot be read.
 fn unknown_webhook() -> WebHook {
     WebHook {
         endpoint_url: EndpointUrl::parse("https://unreadable.invalid/").expect("it is a URL"),
@@ -81,8 +81,8 @@ fn unknown_webhook() -> WebHook {
 }
 
 impl SubscriptionDefinition {
-    /// Returns what stands in for a definition that is stored and cannot be read any more: it takes and delivers nothing, and
-    /// what is pending waits.
+    /// Creates a placeholder for a stored definition that can no longer be read. It matches and delivers nothing, and
+    /// pending deliveries wait.
     pub fn unreadable(is_of_messages: bool) -> Self {
         let (destination, profile) = if is_of_messages {
             let mut pull = PullSettings::of_events(Duration::from_secs(60));
@@ -146,8 +146,8 @@ pub enum DeadLetterDestination {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validation {
     pub state: ValidationState,
-    /// A subscription that was validated once goes on matching while a changed endpoint is validated; its
-    /// deliveries wait. Before, it matches nothing.
+    /// Is true after the first successful validation. Such a subscription continues to match events while a changed
+    /// endpoint is validated, and its deliveries wait. A subscription that was never validated matches nothing.
     pub validated_once: bool,
     /// The secret of the validation URL and the callback; `None` if no handshake is open.
     pub code: Option<Secret>,
@@ -174,7 +174,7 @@ named_enum! {
 }
 
 impl Validation {
-    /// A destination that needs no handshake, or has passed it.
+    /// Creates the validation of a destination that needs no handshake or has passed it.
     pub fn succeeded(allowed_rate: Option<u32>) -> Self {
         Self {
             state: ValidationState::Succeeded,
@@ -226,7 +226,7 @@ pub enum SkipReason {
     NotValidated(ValidationState),
     Disabled(Disabled),
     Expired,
-    /// Its rules decide, when a message is sent.
+    /// The subscription has rules, which select messages when they are sent.
     HasRules,
 }
 
@@ -262,7 +262,7 @@ impl EventSubscription {
         self.abstains(now).is_none()
     }
 
-    /// Why it matches no events published at `now`, if it does not.
+    /// The reason why the subscription matches no events published at `now`; `None` if it can match.
     pub fn abstains(&self, now: Timestamp) -> Option<SkipReason> {
         let validation = &self.validation;
         match self.definition.disabled {
@@ -294,7 +294,7 @@ impl EventSubscription {
         pulled.is_some_and(|pulled| pulled.receiving.has_sessions)
     }
 
-    /// Returns whether the dispatcher may send the deliveries; those of a queue are pulled.
+    /// Returns whether the dispatcher may send the deliveries. Deliveries of a queue are pulled, not sent.
     pub fn may_send(&self) -> bool {
         match self.definition.destination.delivery_mode() {
             DeliveryMode::Push => self.may_deliver(),
@@ -307,7 +307,7 @@ impl EventSubscription {
         self.definition.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// Its status at `now`, given the health of its receiver.
+    /// The status of the subscription at `now`, given the health of its receiver.
     pub fn standing(&self, health: &Health, now: Timestamp) -> SubscriptionStatus {
         let definition = &self.definition;
         match (definition.disabled, self.validation.state) {
@@ -323,8 +323,8 @@ impl EventSubscription {
         }
     }
 
-    /// The rate at which it may be sent requests: its own, or what its destination granted in the handshake
-    /// (section A), whichever is less; `None` for no limit.
+    /// The maximum rate of requests to the receiver: the lower of the configured rate and the rate that the destination
+    /// allowed in the handshake (section A); `None` for no limit.
     pub fn rate(&self) -> Option<Rate> {
         let granted = self.validation.allowed_rate.map(Rate::per_minute);
         let own = self.definition.destination.pace().rate;

@@ -7,13 +7,13 @@ use crate::base::Timestamp;
 /// The header, and the extension attribute of CloudEvents, that holds a trace context.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// Links of a span; as many as OpenTelemetry's libraries keep by default.
+/// The maximum number of links of a span, which is the default of OpenTelemetry's libraries.
 pub const SPAN_LINKS_MAX: usize = 128;
 
-/// Bytes of a value of a span: publishers choose ids and types.
+/// The maximum size in bytes of a span attribute's value, since publishers choose ids and types of any length.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// Where in which trace something happens.
+/// A position in a distributed trace: the trace id and the id of the current span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     pub trace: u128,
@@ -23,7 +23,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Reads `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`, and what later versions have behind it.
+    /// Parses `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`. Later versions may append further fields.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let mut hex = |length: usize| {
@@ -54,7 +54,7 @@ impl fmt::Display for TraceContext {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub context: TraceContext,
-    /// The span that it is a part of.
+    /// The id of the parent span.
     pub parent: Option<u64>,
     /// The contexts of other spans that the span is related to.
     pub links: Vec<TraceContext>,

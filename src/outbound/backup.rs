@@ -1,8 +1,8 @@
 //! Backups in a bucket of S3, or of a compatible service.
 //!
-//! A backup is a folder of objects. Its manifest is stored when all others are there and have been read back, so
-//! whatever has one is whole. Until then the folder has a mark by which its appliance knows it again, and deletes it if
-//! it was killed meanwhile.
+//! A backup is a folder of objects. The manifest is stored after all other objects are uploaded and read back, so a
+//! folder with a manifest is a complete backup. During the upload the folder holds a marker object that names the
+//! database. If the process is killed during the upload, the appliance finds the marker later and deletes the folder.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -28,38 +28,39 @@ use crate::outbound::mask::Mask;
 use crate::outbound::storage::{StorageConnector, bucket};
 use crate::outbound::transport::innermost;
 
-/// Bytes of a part, up and down: all that is in memory of a backup. S3 wants 5 MiB at least.
+/// The size in bytes of an uploaded or downloaded part. S3 requires at least 5 MiB. Only one part of a backup is in
+/// memory at a time.
 const PART_BYTES: u64 = 5 * 1_024 * 1_024;
 
-/// Parts of one object, as S3 has it; the parts of a larger one are longer.
+/// The maximum number of parts of one object, a limit of S3. A larger object is uploaded in larger parts.
 const PARTS_MAX: u64 = 10_000;
 
-/// Bytes of an answer: a part, or a page of a list.
+/// The maximum size in bytes of a response body, which is a part or a page of a list.
 const ANSWER_BYTES_MAX: usize = PART_BYTES as usize;
 
-/// Bytes of a manifest: many times what it has.
+/// The maximum size of a manifest in bytes, many times its usual size.
 const MANIFEST_BYTES_MAX: u64 = 65_536;
 
-/// Backups that are looked at, the newest ones: more than are ever kept.
+/// The maximum number of backups that are examined, newest first. It is more than are ever kept.
 const LOOKED_AT_MAX: usize = 1_000;
 
-/// Objects of an unfinished backup that are deleted: many times what one has.
+/// The maximum number of objects of an unfinished backup that is deleted, many times the usual number.
 const FILES_MAX: usize = 100;
 
-/// Names that one list goes through at most: more than all backups of many appliances have.
+/// The maximum number of names that one list reads, more than the backups of many appliances have.
 const LISTED_MAX: usize = 100_000;
 
-/// Bytes of an object's name, as S3 has it.
+/// The maximum length of an object's name in bytes, a limit of S3.
 const KEY_BYTES_MAX: usize = 1_024;
 
-/// How long a list of what is there may take.
+/// The maximum time for listing the objects of the bucket.
 const LIST_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long one request may take with all that follows from it. It is enough for a part on a slow line, and a server that
-/// says nothing ends the backup.
+/// The maximum time for one request, including its retries. It is enough for a part on a slow connection. A server that
+/// does not answer in this time ends the backup.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How often a request is made again that a server could not answer.
+/// The maximum number of retries of a request that the server could not answer.
 const RETRIES_MAX: usize = 5;
 
 /// Backups in a bucket. Errors are in plain words and without secrets.
@@ -70,7 +71,7 @@ pub struct BackupBucket {
     mask: Arc<Mask>,
 }
 
-/// Hears how many bytes are uploaded, and says whether to go on.
+/// Receives the number of bytes uploaded so far and returns whether to continue.
 pub type EachPart<'a> = &'a mut (dyn FnMut(u64) -> bool + Send);
 
 impl Outbound {
@@ -157,7 +158,7 @@ impl BackupBucket {
         self.in_time(self.store.delete(&mark)).await
     }
 
-    /// The result of a request, if it comes within [`REQUEST_DEADLINE`].
+    /// Awaits a request. Fails if there is no result within [`REQUEST_DEADLINE`].
     async fn in_time<T>(
         &self,
         request: impl Future<Output = object_store::Result<T>>,
@@ -215,7 +216,7 @@ impl BackupBucket {
         Ok(())
     }
 
-    /// Writes a file of a backup to `sink`. It is an error if it is not what the manifest says.
+    /// Writes a file of a backup to `sink`. Fails if the size or the hash differs from the manifest.
     pub async fn fetch(
         &self,
         name: &str,
@@ -281,8 +282,8 @@ impl BackupBucket {
         text.map(Some).map_err(|_| format!("{path}: it is no text"))
     }
 
-    /// The backups of that database, the newest first. More than `keep` of them are deleted, and unfinished ones; those
-    /// of others are none of its business.
+    /// Returns the newest `keep` backups of the database, newest first. Deletes its older and its unfinished backups.
+    /// Backups of other databases are left alone.
     pub async fn keep_newest(
         &self,
         database_id: &str,
@@ -294,7 +295,7 @@ impl BackupBucket {
                 self.delete_unfinished(&name, database_id).await?;
                 continue;
             };
-            // One that cannot be read may be that of a newer release.
+            // A manifest that cannot be parsed may have been written by a newer release.
             let read = serde_json::from_str(&text).ok();
             let own = read.filter(|it: &Manifest| it.database_id == database_id);
             let Some(manifest) = own else { continue };
@@ -330,8 +331,8 @@ impl BackupBucket {
         Ok(names.into_iter().rev().collect())
     }
 
-    /// Hands over what begins with `prefix`, up to the next slash, page by page until `each_page` has enough. A service may have
-    /// pages without end.
+    /// Passes the objects and folders whose names begin with `prefix`, up to the next slash, to `each_page`, page by
+    /// page until it returns `Break`. The number of names is limited, since a service may return pages without end.
     async fn list(
         &self,
         prefix: &str,
@@ -363,7 +364,7 @@ impl BackupBucket {
         listing.await.unwrap_or_else(|_| Err(too_much()))
     }
 
-    /// The manifest first, so that no backup is ever found with only a part of its files.
+    /// Deletes a backup, its manifest first, so that an incomplete backup never has a manifest.
     async fn delete(&self, name: &str, manifest: &Manifest) -> Result<(), String> {
         let mark = mark_of(&manifest.database_id);
         let files = manifest.files.keys().chain([&mark]);
@@ -373,7 +374,7 @@ impl BackupBucket {
         Ok(())
     }
 
-    /// Deletes what is left of uploads of that database that did not end, which only one process at a time makes.
+    /// Deletes the unfinished uploads of the database. Only one process at a time uploads backups of a database.
     async fn delete_leftovers(&self, database_id: &str) -> Result<(), String> {
         for name in self.names().await? {
             self.delete_unfinished(&name, database_id).await?;
@@ -425,12 +426,12 @@ impl BackupBucket {
     }
 }
 
-/// A file on its way.
+/// The progress of a file's upload.
 struct FileUpload<'a> {
     to: BlobPath,
-    /// Bytes of this file.
+    /// Bytes of this file that are not uploaded yet.
     rest: u64,
-    /// Bytes of the whole backup.
+    /// Bytes of the whole backup that have been uploaded.
     uploaded: &'a mut u64,
 }
 
@@ -446,12 +447,12 @@ impl FileUpload<'_> {
     }
 }
 
-/// The object that says whose an unfinished backup is.
+/// Returns the name of the marker object, which names the database of an unfinished backup.
 fn mark_of(database_id: &str) -> String {
     format!("{database_id}.unfinished")
 }
 
-/// The next bytes of a file, and the file.
+/// Reads the next bytes of a file and returns them with the file. Fails if the file is too short.
 async fn read_part(mut file: File, bytes: u64) -> Result<(File, Bytes), String> {
     let read = move || {
         let mut part = Vec::new();

@@ -21,10 +21,10 @@ use crate::outbound::connector::Connector;
 use crate::outbound::resolver::Guard;
 use crate::outbound::transport::{HEADER_BLOCK_MAX, IDLE_KEPT, NetworkError, innermost};
 
-/// Bytes of one body over HTTP/2 that a receiver may send before they are read.
+/// The HTTP/2 flow-control window of a stream: bytes of one body that a receiver may send before they are read.
 const STREAM_WINDOW: u32 = 64 * 1_024;
 
-/// Bytes of all bodies of a connection that a receiver may send before they are read.
+/// The HTTP/2 flow-control window of a connection: bytes of all bodies that a receiver may send before they are read.
 const CONNECTION_WINDOW: u32 = 128 * 1_024;
 
 /// Makes requests over pooled connections. Cheap to clone.
@@ -33,7 +33,7 @@ pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
 /// The clients of one network.
 pub(super) struct HttpClients {
     guard: Guard,
-    /// Trusted besides the system's.
+    /// Certificate authorities that are trusted in addition to those of the system.
     authorities: Vec<CertificateDer<'static>>,
     shared: Client,
     own: Mutex<OwnClients>,
@@ -64,7 +64,8 @@ impl HttpClients {
         })
     }
 
-    /// The client for this material. Beyond [`TLS_CLIENTS_MAX`] the least recently used one is dropped.
+    /// Returns the client for this TLS material. If there are more than [`TLS_CLIENTS_MAX`] clients, the least recently
+    /// used one is dropped.
     pub(super) fn find(&self, tls: Option<&Arc<TlsMaterial>>) -> Result<Client, NetworkError> {
         let Some(material) = tls else {
             return Ok(self.shared.clone());
@@ -72,14 +73,14 @@ impl HttpClients {
         if let Some(client) = self.own.lock().unwrap().find(material) {
             return Ok(client);
         }
-        // Outside of the lock, since it reads the system's certificates.
+        // The client is made outside the lock, since this reads the system's certificates.
         let client = self.make(material)?;
         let mut own = self.own.lock().unwrap();
         own.keep(Arc::clone(material), client.clone());
         Ok(client)
     }
 
-    /// A new client, which must connect; `watch` measures how long that takes.
+    /// Makes a client without pooled connections. `watch` measures the time to connect.
     pub(super) fn fresh(&self, watch: ConnectWatch) -> Result<Client, NetworkError> {
         client(self.guard.clone(), watch, &self.authorities, None)
     }
@@ -140,7 +141,7 @@ fn client(
     Ok(client)
 }
 
-/// Trusts the system's authorities and these.
+/// Returns a TLS configuration that trusts the system's certificate authorities and the given `authorities`.
 pub(super) fn tls(
     authorities: &[CertificateDer<'static>],
     identity: Option<ClientIdentity>,

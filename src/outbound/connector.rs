@@ -23,27 +23,26 @@ use crate::outbound::unanswered::{
 /// How long TCP and TLS may take to connect, on top of the look-up (docs/security.md B2).
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long a connection may be silent before the receiver's machine is asked for a sign of life, and the time
-/// between such questions.
+/// The idle time of a connection before the first TCP keep-alive probe, and the interval between probes.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Questions without an answer after which a connection is given up.
+/// The number of unanswered TCP keep-alive probes after which a connection is closed.
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// How long what was sent may stay unacknowledged.
+/// The maximum time that sent data may stay unacknowledged.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
-/// There was no connection in time.
+/// No connection was established before the deadline.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection within {} s", (LOOKUP_DEADLINE + CONNECT_DEADLINE).as_secs())]
 pub(super) struct ConnectTimeout;
 
-/// Counts below TLS, whose own messages need no answer either.
+/// A TCP stream that counts unanswered bytes. It counts below TLS, so the messages of TLS count too.
 type Socket = TokioIo<AnsweringStream<TcpStream>>;
 
 type Sockets = MapResponse<HttpConnector<Guard>, fn(TokioIo<TcpStream>) -> Socket>;
 
-/// Connects to what the guard allows.
+/// Connects to addresses that the guard allows.
 #[derive(Clone)]
 pub(super) struct Connector {
     https: HttpsConnector<Sockets>,

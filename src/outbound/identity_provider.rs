@@ -1,5 +1,5 @@
-//! The OpenID Connect provider that people sign in with: its discovery document and keys, and the exchange of a code
-//! for what it says of somebody (OpenID Connect Core 1.0, section 3.1).
+//! The OpenID Connect provider that users sign in with: its discovery document and keys, and the exchange of an
+//! authorization code for the claims about a user (OpenID Connect Core 1.0, section 3.1).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,26 +21,27 @@ use crate::outbound::transport::{HttpTransport, TransportRequest, TransportRespo
 use crate::wire::client_credentials as wire;
 use crate::wire::id_token::{Claims, Expected, IdTokenError, KeySet, verify};
 
-/// How long the discovery document and the keys are used.
+/// The time after which the discovery document and the keys are fetched again.
 const FRESH_FOR: Duration = Duration::from_secs(3_600);
 
-/// How long they are used while the provider cannot be asked.
+/// The maximum age of the discovery document and the keys while the provider cannot be reached.
 const USABLE_FOR: Duration = Duration::from_secs(24 * 3_600);
 
-/// Between two looks for a key that is not known: whoever makes up key ids causes no more requests.
+/// The minimum time between two fetches of the keys for an unknown key id, so that made-up key ids cause no further
+/// requests.
 const KEYS_PAUSE: Duration = Duration::from_secs(60);
 
-/// How to be a client of the provider.
+/// The settings of a client of the provider.
 #[derive(Clone, Debug)]
 pub struct ProviderOptions {
-    /// The name that people see.
+    /// The display name of the provider.
     pub name: String,
-    /// The issuer, exactly as the provider calls itself.
+    /// The issuer, exactly as in the provider's discovery document.
     pub issuer: String,
     pub client_id: String,
     pub client_secret: Option<Secret>,
     pub scopes: Vec<String>,
-    /// The claims with the name and the groups of somebody.
+    /// The claim with the name of a user. `groups_claim` is the claim with the user's groups.
     pub user_claim: String,
     pub groups_claim: String,
 }
@@ -59,20 +60,20 @@ pub struct IdentityProvider {
 pub struct SignInSecrets<'a> {
     pub state: &'a str,
     pub nonce: &'a str,
-    /// The challenge of PKCE (RFC 7636), or what answers it.
+    /// The PKCE code challenge (RFC 7636) in the authorization request, or the code verifier in the token request.
     pub pkce: &'a str,
-    /// When it began, if somebody who is known already has to show up again.
+    /// The start of the sign-in, if a user who is already signed in must authenticate again.
     pub again_since: Option<Timestamp>,
 }
 
-/// Why nobody was signed in. Without secrets.
+/// The reason that a sign-in failed. It contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
     #[error("{0}")]
     Unreachable(String),
     #[error("{0}")]
     Answer(String),
-    /// It does not know the code.
+    /// The provider rejected the authorization code.
     #[error("{0}")]
     WrongCode(String),
     #[error("its ID token is not valid: {0}")]
@@ -95,7 +96,7 @@ struct Provider {
     keys: KeySet,
 }
 
-/// The fields that are used of a discovery document (OpenID Connect Discovery 1.0, section 3).
+/// The fields of a discovery document that are used here (OpenID Connect Discovery 1.0, section 3).
 #[derive(Deserialize)]
 struct Metadata {
     issuer: String,
@@ -108,7 +109,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Where secrets are sent to, and keys come from.
+    /// Returns the endpoints that secrets are sent to and the URL of the keys.
     fn called(&self) -> impl Iterator<Item = &Url> {
         let always = [
             &self.authorization_endpoint,
@@ -126,7 +127,8 @@ struct ProviderTokens {
 }
 
 impl Outbound {
-    /// A client of a provider, whose requests are under the same policy as all others.
+    /// Returns a client of a provider. Its requests use the same transport, and so the same egress policy, as all
+    /// other requests.
     pub fn identity_provider(&self, options: ProviderOptions) -> IdentityProvider {
         IdentityProvider {
             options: Arc::new(options),
@@ -143,7 +145,7 @@ impl IdentityProvider {
         &self.options.name
     }
 
-    /// Where somebody's browser goes to sign in, to come back to `redirect_url`.
+    /// Returns the URL at which a user signs in. The provider then redirects the browser to `redirect_url`.
     pub async fn authorization_url(
         &self,
         secrets: SignInSecrets<'_>,
@@ -169,7 +171,7 @@ impl IdentityProvider {
         Ok(url)
     }
 
-    /// Where somebody's browser goes to sign out there, too, if the provider has such a place.
+    /// Returns the URL at which a user signs out of the provider, if the provider has one.
     pub async fn end_session_url(&self) -> Result<Option<Url>, ProviderError> {
         let provider = self.provider(false).await?;
         let mut url = provider.metadata.end_session_endpoint.clone();
@@ -185,7 +187,7 @@ impl IdentityProvider {
         self.options.issuer == issuer
     }
 
-    /// Exchanges the code of a sign-in, which came back to `redirect_url`, for who signed in.
+    /// Exchanges the authorization code that was sent to `redirect_url` for the identity of the user.
     pub async fn identify(
         &self,
         code: &str,
@@ -234,7 +236,8 @@ impl IdentityProvider {
         })
     }
 
-    /// Many providers tell names and groups at their UserInfo endpoint alone.
+    /// Adds the claims of the UserInfo endpoint if the ID token lacks the name or the groups. Many providers return
+    /// them only there.
     async fn with_user_info(
         &self,
         metadata: &Metadata,
@@ -256,7 +259,7 @@ impl IdentityProvider {
             .await?;
         let more = Claims::read(&answer.body)
             .filter(|_| answer.status == 200)
-            // Someone else's claims could be put in their place (section 5.3.2).
+            // The claims must be those of the same subject, to prevent substitution (section 5.3.2).
             .filter(|more| more.text("sub") == claims.text("sub"));
         let wrong = || ProviderError::Answer(format!("{url} answered {}", answer.status));
         Ok(claims.with(more.ok_or_else(wrong)?))
@@ -279,7 +282,7 @@ impl IdentityProvider {
             .await?;
         if answer.status != 200 {
             let problem = wire::read(answer.status, &answer.body).err();
-            // RFC 6749, section 5.2: 400 unless the client, not the code, is rejected. Some answer 403.
+            // A rejected code is answered with 400 (RFC 6749, section 5.2). Some providers answer 403.
             let reason = match answer.status {
                 400 | 403 => ProviderError::WrongCode,
                 _ => ProviderError::Answer,
@@ -289,7 +292,8 @@ impl IdentityProvider {
         read(url, &answer)
     }
 
-    /// The header `Authorization`, if there is one, and the form that fetch the tokens (RFC 6749, sections 2.3.1 and 4.1.3).
+    /// Returns the `Authorization` header, if any, and the form of the token request (RFC 6749, sections 2.3.1 and
+    /// 4.1.3).
     fn token_request(
         &self,
         code: &str,
@@ -315,8 +319,8 @@ impl IdentityProvider {
         (header, form.finish().into())
     }
 
-    /// Returns the metadata and the keys of the provider. With `looks_again` they are read again, unless that was done
-    /// a moment ago.
+    /// Returns the metadata and the keys of the provider. With `looks_again` they are fetched again, unless they are
+    /// younger than [`KEYS_PAUSE`].
     async fn provider(&self, looks_again: bool) -> Result<Arc<Provider>, ProviderError> {
         let mut known = self.known.lock().await;
         let now = self.clock.now();
@@ -416,7 +420,7 @@ fn read<T: DeserializeOwned>(url: &Url, answer: &TransportResponse) -> Result<T,
     let problem = match answer.status {
         200 => match serde_json::from_slice(&answer.body) {
             Ok(read) => return Ok(read),
-            // Without its text, which may be a token.
+            // The text of the answer is left out, since it may be a token.
             Err(_) => "answered something else than what is expected there".to_owned(),
         },
         status => format!("answered {status}"),

@@ -1,5 +1,5 @@
-//! Late responses: whoever wants them passes a slot with the request, and the transport leaves there what it
-//! still waits for after the deadline (rule 7.2).
+//! Late responses: the caller passes a slot with the request. After the deadline the transport stores the pending
+//! response in the slot (rule 7.2).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ impl LateResponseSlot {
 pub struct PendingResponse(Pin<Box<dyn Future<Output = Option<TransportResponse>> + Send>>);
 
 impl PendingResponse {
-    /// `response` ends by itself, with `None` if nothing came in time.
+    /// Wraps a future that must end by itself, with `None` if no response came in time.
     pub fn new(response: impl Future<Output = Option<TransportResponse>> + Send + 'static) -> Self {
         Self(Box::pin(response))
     }
@@ -53,7 +53,7 @@ pub struct LateResponseWait {
 }
 
 impl LateResponseWait {
-    /// Waits for it, as long as it may come.
+    /// Waits for the late response. Returns `None` if it did not come in time.
     pub async fn result(self) -> Option<AttemptResult> {
         let response = self.transport.response().await?;
         Some(attempt_result(response, self.clock.now()))

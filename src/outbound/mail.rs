@@ -29,11 +29,11 @@ use crate::outbound::transport::{common, innermost};
 use crate::outbound::unanswered::{AnsweringStream, UNANSWERED_MAX, UnansweredBytes};
 use crate::wire::alert::AlertNotice;
 
-/// How long one of several addresses may take to be connected to.
+/// The maximum time to connect to one of several addresses, except the last.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
-/// Sends a message over the server at one of `addresses`, whose certificate must be that of its host, and tells what the
-/// server answered.
+/// Sends a message through the mail server at one of `addresses` and returns the server's answer. With TLS the
+/// certificate must be valid for the server's host name.
 pub(super) async fn send(
     email: &EmailChannel,
     addresses: &[IpAddr],
@@ -63,7 +63,7 @@ async fn hand_over(
     message: &Message,
 ) -> Result<Response, SmtpError> {
     let socket = connect(addresses, email.port).await?;
-    // All that the server sends counts, and that of TLS with it.
+    // All bytes from the server count, including those of TLS.
     let unanswered = UnansweredBytes::up_to(UNANSWERED_MAX);
     let socket = AnsweringStream::new(socket, unanswered);
     match email.security {
@@ -100,7 +100,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(response)
 }
 
-/// TLS with the server, whose certificate must be that of its host.
+/// Establishes TLS with the server. The certificate must be valid for `host`.
 async fn encrypted<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     host: &str,
@@ -111,8 +111,8 @@ async fn encrypted<S: AsyncRead + AsyncWrite + Unpin>(
     connector.connect(name, stream).await
 }
 
-/// A connection to the first address that takes one: machines without IPv6 find such addresses of a name, too. If there
-/// is none, the last one says what is wrong.
+/// Connects to the first address that accepts a connection. Several are tried because a name may have IPv6 addresses
+/// on a machine without IPv6. If all fail, returns the error of the last address.
 async fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
     let (last, others) = addresses.split_last().expect("a name has an address");
     for address in others {
@@ -136,7 +136,7 @@ fn credentials(user: &str, password: &Secret) -> Credentials {
     Credentials::new(user.to_owned(), password.reveal().to_owned())
 }
 
-/// The error with what lies behind it, which says more.
+/// Returns the text of an error with that of its innermost cause.
 fn told(error: &SmtpError) -> String {
     if let Some(words) = common(error) {
         return words.to_owned();
@@ -160,7 +160,7 @@ fn message(email: &EmailChannel, notice: &AlertNotice<'_>) -> Result<Message, Bo
         .from(email.from.parse()?)
         .subject(subject)
         .date(UNIX_EPOCH + at.since(Timestamp::from_ms(0)))
-        // The same in all attempts.
+        // The message id is equal in all attempts.
         .message_id(Some(format!("<{}.{rule}@{source}>", at.as_ms())))
         .header(ContentType::TEXT_PLAIN)
         .body(text)?)

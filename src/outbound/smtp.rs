@@ -1,5 +1,5 @@
-//! A conversation with a mail server (RFC 5321). Each answer is parsed once, when its last line is there; how much a
-//! server may say is up to the stream.
+//! An SMTP session with a mail server (RFC 5321). Each reply is parsed once, after its last line has arrived. The
+//! stream limits the number of bytes that a server may send.
 
 use std::fmt::Display;
 use std::io;
@@ -12,21 +12,22 @@ use lettre::transport::smtp::extension::{ClientId, Extension, MailParameter, Ser
 use lettre::transport::smtp::response::Response;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 
-/// Says a command and reads its answer, in turns.
+/// An SMTP session, which alternately sends a command and reads the reply.
 pub(super) struct Smtp<S> {
     stream: BufReader<S>,
     server: ServerInfo,
 }
 
-/// Why a message was not taken.
+/// The reason that a message was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SmtpError {
-    /// The server says no, in its words.
+    /// The server rejected a command. Holds the text of the reply.
     #[error("{0}")]
     Rejected(String),
     #[error("the server offers no STARTTLS")]
     NoTls,
-    /// Taken for an answer within TLS it could come from anybody on the way.
+    /// The server sent plaintext after its reply to STARTTLS. An attacker on the network could have injected it as a
+    /// reply within TLS.
     #[error("the server says more before TLS than it was asked for")]
     SaidBeforeTls,
     #[error("the server offers no way to sign in with a password")]
@@ -35,13 +36,13 @@ pub(super) enum SmtpError {
     Closed,
     #[error("{0}")]
     Connection(#[from] io::Error),
-    /// An answer that makes no sense.
+    /// A reply that cannot be parsed.
     #[error("{0}")]
     Answer(#[from] smtp::Error),
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Smtp<S> {
-    /// Over a stream on which the server says nothing by itself.
+    /// Starts a session on a stream on which the server sends no greeting.
     pub(super) fn over(stream: S) -> Self {
         Self {
             stream: BufReader::new(stream),
@@ -49,21 +50,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Smtp<S> {
         }
     }
 
-    /// Over a new connection, which begins with a greeting.
+    /// Starts a session on a new connection and reads the server's greeting.
     pub(super) async fn greeted(stream: S) -> Result<Self, SmtpError> {
         let mut conversation = Self::over(stream);
         conversation.answer().await?;
         Ok(conversation)
     }
 
-    /// Learns what the server offers.
+    /// Sends EHLO and keeps the extensions that the server offers.
     pub(super) async fn hello(&mut self, name: &ClientId) -> Result<(), SmtpError> {
         let answer = self.say(Ehlo::new(name.clone())).await?;
         self.server = ServerInfo::from_response(&answer)?;
         Ok(())
     }
 
-    /// The stream on which TLS begins now.
+    /// Sends STARTTLS and returns the stream, on which the TLS handshake comes next.
     pub(super) async fn start_tls(mut self) -> Result<S, SmtpError> {
         if !self.server.supports_feature(Extension::StartTls) {
             return Err(SmtpError::NoTls);
@@ -87,7 +88,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Smtp<S> {
         Ok(())
     }
 
-    /// Hands a message over, and returns the answer to it.
+    /// Submits a message and returns the server's reply.
     pub(super) async fn submit(&mut self, message: &Message) -> Result<Response, SmtpError> {
         let envelope = message.envelope();
         let mut addresses = envelope.from().into_iter().chain(envelope.to());
@@ -106,7 +107,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Smtp<S> {
         self.answer().await
     }
 
-    /// Says goodbye. The message has been taken, so nothing is waited for.
+    /// Sends QUIT without waiting for the reply, since the message has been accepted.
     pub(super) async fn quit(mut self) {
         if self.write(Quit.to_string().as_bytes()).await.is_ok() {
             let _ = self.stream.shutdown().await;
@@ -123,7 +124,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Smtp<S> {
         self.stream.flush().await
     }
 
-    /// Reads an answer of one or several lines, all but the last of which have a hyphen behind the code.
+    /// Reads a reply of one or more lines. All lines but the last have a hyphen after the code.
     async fn answer(&mut self) -> Result<Response, SmtpError> {
         let mut text = Vec::new();
         let mut goes_on = true;
@@ -142,14 +143,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Smtp<S> {
     }
 }
 
-/// `250 2.0.0 Taken`, on one line.
+/// Returns the code and the text of a reply on one line, such as `250 2.0.0 Taken`.
 pub(super) fn words(answer: &Response) -> String {
     let lines: Vec<&str> = answer.message().collect();
     let words = format!("{} {}", answer.code(), lines.join(" "));
     words.trim().to_owned()
 }
 
-/// A message as it is sent. A dot alone ends it, so lines that begin with one have another before it.
+/// Returns a message as it is sent, ended by a line with a single dot. Lines that begin with a dot get a second dot.
 fn with_end(message: &[u8]) -> Vec<u8> {
     let mut sent = Vec::with_capacity(message.len() + 8);
     for line in message.split_inclusive(|byte| *byte == b'\n') {

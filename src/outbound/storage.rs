@@ -1,7 +1,7 @@
-//! Storage for blobs: a directory of the operator, S3, or Azure Blob.
+//! Storage for blobs: a local directory, S3 or Azure Blob Storage.
 //!
-//! Requests go through [`HttpTransport`], and so through the egress policy, with the credentials of the
-//! subscription only; none are looked for elsewhere.
+//! Requests go through [`HttpTransport`], which applies the egress policy. Only the credentials of the subscription are
+//! used. No others are looked up.
 
 use std::fmt;
 use std::path::Path;
@@ -31,7 +31,7 @@ use crate::outbound::transport::{HttpTransport, TransportError, TransportRequest
 pub struct Blob<'a> {
     pub storage: &'a BlobStorage,
     pub container: &'a str,
-    /// In the container, with slashes.
+    /// The path in the container, with slashes as separators.
     pub name: &'a str,
     pub bytes: Vec<u8>,
 }
@@ -46,7 +46,7 @@ pub struct StoredBlob {
 }
 
 impl Outbound {
-    /// Stores a blob durably. The error is in plain words and without secrets.
+    /// Stores a blob durably. The error text contains no secrets.
     pub async fn put_blob(&self, blob: Blob<'_>) -> Result<StoredBlob, String> {
         let (store, root) = self.open_storage(&blob)?;
         let put = put(store.as_ref(), &root, &blob);
@@ -65,7 +65,7 @@ impl Outbound {
         self.export_dir.as_deref()
     }
 
-    /// The storage, and the path of the container in it.
+    /// Opens the storage, and returns it with the path of the container in it.
     fn open_storage(&self, blob: &Blob<'_>) -> Result<(Arc<dyn ObjectStore>, BlobPath), String> {
         let connector = StorageConnector {
             transport: self.transport.clone(),
@@ -74,7 +74,7 @@ impl Outbound {
         let built: object_store::Result<Arc<dyn ObjectStore>> = match blob.storage {
             BlobStorage::Directory => {
                 let root = self.export_dir().ok_or("there is no directory for it")?;
-                // Parts are escaped, so none leads out of the root.
+                // Path segments are escaped, so no path leads out of the root directory.
                 let container = BlobPath::from_iter([PathPart::from(blob.container)]);
                 return Ok((Arc::new(directory(root)?), container));
             }
@@ -106,16 +106,17 @@ impl Outbound {
     }
 }
 
-/// The directory must exist: one created in place of an unmounted disk would fill another disk.
+/// Opens a directory, which must exist. A directory created in place of an unmounted disk would fill another disk.
 fn directory(root: &Path) -> Result<LocalFileSystem, String> {
     match LocalFileSystem::new_with_prefix(root) {
-        // Without this a blob would be marked as stored before it is on disk.
+        // Without fsync a blob would be marked as stored before it is on disk.
         Ok(store) => Ok(store.with_fsync(true)),
         Err(error) => Err(format!("{}: {}", root.display(), innermost(&error))),
     }
 }
 
-/// The endpoint as it is called, however it was written. The storage client takes nothing but a URI.
+/// Returns the URL for requests to an endpoint, whatever spelling the account has. The storage client accepts only a
+/// URI.
 fn called(endpoint: &EndpointUrl) -> Result<String, String> {
     if !endpoint.is_uri() {
         return Err(format!("no request can be made to {endpoint:?}"));
@@ -158,7 +159,7 @@ fn container(account: &AzureAccount, name: &str) -> Result<MicrosoftAzureBuilder
     })
 }
 
-/// No retries: exports have a schedule of their own.
+/// Returns a configuration without retries, since exports have their own retry schedule.
 fn never() -> RetryConfig {
     RetryConfig {
         max_retries: 0,
@@ -178,11 +179,11 @@ async fn put(
     Ok(put.e_tag.unwrap_or_default())
 }
 
-/// Lets the storage client use our transport.
+/// Connects the storage client to [`HttpTransport`].
 #[derive(Clone)]
 pub(super) struct StorageConnector {
     pub(super) transport: HttpTransport,
-    /// Bytes of an answer that are read.
+    /// The maximum number of bytes that are read from a response body.
     pub(super) body_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Bytes that receivers send without answering: a connection that brings too many of them is closed.
+//! Counts the bytes that a receiver sends without completing a response. A connection with too many is closed.
 
 use std::io;
 use std::sync::Arc;
@@ -9,14 +9,17 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 
 use crate::base::watched_stream::{StreamWatch, WatchedStream};
 
-/// Bytes that a connection may bring for TLS, and then one of HTTP/1 before the head of an answer is whole, informational answers included, or
-/// between two parts of its body.
+/// The maximum number of bytes that a connection may receive during the TLS handshake. With HTTP/1 it is also the
+/// maximum before the head of a response is complete, including informational responses, and between two parts of its
+/// body.
 pub(super) const UNANSWERED_MAX: usize = 64 * 1_024;
 
-/// Bytes that one of HTTP/2 may bring: the heads of many answers may come at once, and parts of bodies within the windows.
+/// The maximum number of bytes for an HTTP/2 connection. It is larger because the heads of many responses, and parts of
+/// bodies within the flow-control windows, may arrive at once.
 pub(super) const UNANSWERED_MAX_HTTP2: usize = 512 * 1_024;
 
-/// Counts what a connection has brought since something of an answer came. Clones share the count.
+/// Counts the bytes that a connection has received since the last head or body part of a response. Clones share the
+/// count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnansweredBytes(Arc<Bounded>);
 
@@ -32,26 +35,26 @@ struct Bounded {
 struct TooMuchUnanswered(usize);
 
 impl UnansweredBytes {
-    /// The count of a connection, if it has one.
+    /// Returns the counter of a connection, if it has one.
     pub(super) fn of(connected: &Connected) -> Option<Self> {
         let mut extensions = Extensions::new();
         connected.get_extras(&mut extensions);
         extensions.remove()
     }
 
-    /// Counts what a new connection brings, up to a bound.
+    /// Returns a counter for a new connection, with a maximum of `most` bytes.
     pub(super) fn up_to(most: usize) -> Self {
         let unanswered = Self::default();
         unanswered.begin(most);
         unanswered
     }
 
-    /// A head, or a part of a body, is there.
+    /// Resets the count, when the head of a response or a part of a body has arrived.
     pub(super) fn forget(&self) {
         self.0.count.store(0, Ordering::Relaxed);
     }
 
-    /// Counts anew, up to another bound.
+    /// Resets the count and sets a new maximum.
     pub(super) fn begin(&self, most: usize) {
         self.0.most.store(most, Ordering::Relaxed);
         self.forget();
@@ -67,7 +70,7 @@ impl UnansweredBytes {
     }
 }
 
-/// A connection that fails once it has brought too many bytes without an answer. Its responses carry the count.
+/// A connection that fails after too many bytes without a response. Its HTTP responses carry the counter.
 pub(super) type AnsweringStream<S> = WatchedStream<S, UnansweredBytes>;
 
 impl StreamWatch for UnansweredBytes {

@@ -1,4 +1,4 @@
-//! Alert rules with what they fire for, alert channels, and the messages to them.
+//! Alert rules with their current alerts, alert channels, and the messages to the channels.
 
 use rusqlite::{Connection, Row, params};
 
@@ -25,8 +25,8 @@ use crate::store::views::{PAGE_ROWS_MAX, PageOf, Views};
 use crate::wire::changes::changes;
 use crate::wire::resource;
 
-/// Pending deliveries that are looked at, from each end of a queue: those that are due first, and those that wait
-/// longest for their next attempt.
+/// Number of pending deliveries to read at each end of a queue: the deliveries with the earliest next attempt, and the
+/// deliveries with the latest.
 const LOOKED_AT: usize = 20;
 
 /// Alert rules, alert channels and messages.
@@ -75,8 +75,8 @@ const MESSAGE: &str = "SELECT alert_message.id, rule, subject, body, firing, sta
      alert_message.created_at, next_attempt_at, alert_message.sent_at, alert_message.error, name \
      FROM alert_message JOIN alert_channel ON alert_channel.id = channel_id";
 
-/// Selects the messages that are due. The messages of one rule to one channel are sent in their order, and each only
-/// some time after the one before.
+/// Selects the messages that are due. Messages of one rule to one channel are sent in order, each at least
+/// `ALERT_MESSAGE_INTERVAL` after the previous one.
 const DUE: &str = "SELECT id, rule, subject, body, firing, attempts, channel_id, created_at FROM alert_message AS due \
      WHERE state = 'Pending' AND next_attempt_at <= ?1 AND NOT EXISTS (SELECT 1 FROM alert_message AS other \
          WHERE other.channel_id = due.channel_id AND other.rule = due.rule \
@@ -84,7 +84,7 @@ const DUE: &str = "SELECT id, rule, subject, body, firing, attempts, channel_id,
      ORDER BY id LIMIT ?3";
 
 impl Alerts {
-    /// Stores a rule. What it fires for stays, to be judged anew.
+    /// Stores a rule. Current alerts of the rule are kept and evaluated again.
     pub async fn put_rule(
         &self,
         name: AlertRuleName,
@@ -103,7 +103,7 @@ impl Alerts {
             .await
     }
 
-    /// Deletes a rule, and with it what it fires for. Returns whether there was one.
+    /// Deletes a rule and its current alerts. Returns whether the rule existed.
     pub async fn delete_rule(&self, name: AlertRuleName, by: Caller) -> Result<bool, StoreError> {
         self.db
             .write_audited(move |tx| {
@@ -136,7 +136,7 @@ impl Alerts {
             .await
     }
 
-    /// Deletes a channel with its messages. Returns whether there was one.
+    /// Deletes a channel and its messages. Returns whether the channel existed.
     pub async fn delete_channel(
         &self,
         name: AlertChannelName,
@@ -154,7 +154,7 @@ impl Alerts {
             .await
     }
 
-    /// Stores what a rule fires for now, and its message to every channel, unless the rule has changed since it was read.
+    /// Stores the current alerts of a rule, and a message to every channel, unless the rule was changed after the read.
     pub async fn record(
         &self,
         rule: StoredAlertRule,
@@ -177,7 +177,7 @@ impl Alerts {
             .await
     }
 
-    /// The messages to be sent at `now`.
+    /// Returns the messages that are due at `now`.
     pub async fn due(&self, now: Timestamp) -> Result<Vec<DueAlertMessage>, StoreError> {
         let encryption = self.encryption.clone();
         self.db
@@ -200,7 +200,7 @@ impl Alerts {
             .await
     }
 
-    /// Stores how sending a message ended, or a test of a channel.
+    /// Stores the result of sending a message, or of a test of the channel if `message` is `None`.
     pub async fn record_sent(
         &self,
         channel: AlertChannelId,
@@ -235,7 +235,7 @@ impl Alerts {
 }
 
 impl Views {
-    /// All alert rules by name.
+    /// Returns all alert rules, sorted by name.
     pub async fn alert_rules(&self) -> Result<Vec<StoredAlertRule>, StoreError> {
         self.db
             .read(|tx| {
@@ -248,7 +248,7 @@ impl Views {
             .await
     }
 
-    /// All alert channels by name.
+    /// Returns all alert channels, sorted by name.
     pub async fn alert_channels(&self) -> Result<Vec<StoredAlertChannel>, StoreError> {
         let encryption = self.ledger.encryption.clone();
         self.db
@@ -259,7 +259,7 @@ impl Views {
             .await
     }
 
-    /// Messages to alert channels, newest first.
+    /// Returns messages to alert channels, newest first.
     pub async fn alert_messages(
         &self,
         before: Option<AlertMessageId>,
@@ -278,8 +278,8 @@ impl Views {
             .await
     }
 
-    /// When the oldest pending delivery of each event subscription was published, as far as can be told from a few at
-    /// each end of its queue.
+    /// Returns the publish time of the oldest pending delivery of each event subscription. The time is an estimate from
+    /// a few deliveries at each end of the queue.
     pub async fn oldest_pending(&self) -> Result<Vec<(SubscriptionId, Timestamp)>, StoreError> {
         let end = |order| {
             format!(
@@ -305,8 +305,8 @@ impl Views {
             .await
     }
 
-    /// How many deliveries of each event subscription were dead-lettered since `from`, to the minute or the hour of its
-    /// roll-ups; without those that have none.
+    /// Counts the deliveries of each event subscription that were dead-lettered since `from`, with the resolution of
+    /// its roll-ups: a minute or an hour. Subscriptions without such deliveries are left out.
     pub async fn dead_lettered_since(
         &self,
         from: Timestamp,
@@ -356,7 +356,7 @@ impl DefinitionTable {
     }
 }
 
-/// The entry about a definition that was created, updated or deleted; `None` if there was nothing to delete.
+/// Returns the audit entry for a definition that was created, updated or deleted; `None` if nothing was deleted.
 fn entry<D: serde::Serialize>(
     by: &Caller,
     target: AuditTarget,
@@ -406,7 +406,7 @@ fn store_alerts(tx: &Connection, rule: AlertRuleId, alerts: &[Alert]) -> Result<
     Ok(())
 }
 
-/// To every channel, and without more of the oldest ones than are kept.
+/// Stores a message of a rule to every channel, and deletes the oldest messages beyond `ALERT_MESSAGES_KEPT`.
 fn store_message(
     tx: &Connection,
     rule: &StoredAlertRule,
@@ -433,7 +433,7 @@ fn store_message(
     Ok(())
 }
 
-/// Without its alerts.
+/// Reads an alert rule from a row, without its alerts.
 fn rule(row: &Row<'_>) -> Result<StoredAlertRule, StoreError> {
     let wrong = |error: &dyn std::fmt::Display| unreadable("alert rule", error);
     let (name, definition): (String, String) = (row.get(1)?, row.get(2)?);
@@ -475,7 +475,7 @@ fn channel(row: &Row<'_>, encryption: &Encryption) -> Result<StoredAlertChannel,
     })
 }
 
-/// From three columns on.
+/// Reads a message from three columns, the first of which is at `index`.
 fn message(row: &Row<'_>, index: usize) -> Result<AlertMessage, StoreError> {
     Ok(AlertMessage {
         subject: row.get(index)?,

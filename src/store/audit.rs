@@ -1,8 +1,8 @@
-//! The audit log. Entries are added and, in the end, deleted; none is changed.
+//! The audit log. Entries are added and eventually deleted, but never changed.
 //!
-//! Every change that somebody makes to the store goes through [`Db::write_audited`], so that the change and its entry
-//! are one transaction, and that provisioned resources stay as they are. An entry for reading something, or for a
-//! change outside of the store, is recorded by itself.
+//! Every audited change to the store goes through [`Db::write_audited`], which commits the change and its entry in one
+//! transaction, and rejects changes of provisioned resources. An entry for a read, or for a change outside of the
+//! store, is recorded by itself.
 
 use std::time::Duration;
 
@@ -18,31 +18,31 @@ use crate::store::provisioned;
 use crate::store::row::unreadable;
 use crate::store::views::{PAGE_ROWS_MAX, PageOf, Views};
 
-/// How many of the oldest entries one addition looks at, and deletes if they are too old. More than one, so that the log gets
-/// shorter when its bounds do.
+/// Number of the oldest entries that each added entry causes to be checked, and deleted if they are too old. The number
+/// is above one, so that the log shrinks after its limits are lowered.
 const OLDEST_CHECKED: i64 = 4;
 
-/// All entries are counted once in so many additions: the more there are, the longer that takes.
+/// Number of added entries between two counts of all entries. Counting takes longer the more entries exist.
 const COUNTED_EACH: i64 = 128;
 
-/// Counts all entries. SQLite reads the pages of the smallest index for it.
+/// Counts all entries. SQLite reads only the pages of the smallest index.
 const COUNT: &str = "SELECT count(*) FROM audit";
 
 const DELETE_OLD: &str = "DELETE FROM audit \
      WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?3) \
          AND (+at < ?2 OR id IN (SELECT id FROM audit ORDER BY id LIMIT ?1))";
 
-/// An index alone says what is too much of one share.
+/// Deletes the oldest entries of a share beyond its limit. The excess is found with an index alone.
 const DELETE_OLD_OF: &str = "DELETE FROM audit \
      WHERE id IN (SELECT id FROM audit WHERE share = ?1 ORDER BY id LIMIT ?3) \
          AND id <= (SELECT id FROM audit WHERE share = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";
 
-/// How many entries of one share within a minute the process's own log has a line for.
+/// Maximum number of entries of one share (`AuditEntry::share`) that are written to the process log within a minute.
 const LINES_PER_SHARE: i64 = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The log, for what changes nothing in the store.
+/// A handle on the audit log for actions that change nothing else in the store.
 #[derive(Clone)]
 pub struct Audit {
     pub(super) db: Db,
@@ -57,7 +57,7 @@ pub struct AuditQuery {
     pub action: Option<String>,
     /// The kind of the target, such as `Topic`.
     pub target_kind: Option<String>,
-    /// The name of the target, or of what it is part of: `orders` is also for `orders/billing`.
+    /// The name of the target or of its parent: `orders` also matches `orders/billing`.
     pub target: Option<String>,
     pub from: Option<Timestamp>,
     /// Exclusive.
@@ -67,15 +67,15 @@ pub struct AuditQuery {
 }
 
 impl Audit {
-    /// Adds an entry, and deletes what is too old or too much.
+    /// Adds an entry, and deletes entries that are too old or beyond the limits.
     pub async fn record(&self, entry: AuditEntry) -> Result<(), StoreError> {
         self.db.write_audited(|_| Ok(((), Some(entry)))).await
     }
 }
 
 impl Db {
-    /// Runs `change` and records the entry that it returns, in one transaction. `None` stands for a change
-    /// that found nothing to do.
+    /// Runs `change` and records the returned entry, in one transaction. The entry is `None` if the change had nothing
+    /// to do.
     pub(in crate::store) async fn write_audited<T, E, F>(&self, change: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -102,13 +102,13 @@ impl Db {
 }
 
 impl Views {
-    /// Entries, newest first.
+    /// Returns entries that match `query`, newest first.
     pub async fn audit(&self, query: AuditQuery) -> Result<PageOf<AuditRow, AuditId>, StoreError> {
         self.db.read(move |tx| list(tx, &query)).await
     }
 }
 
-/// Returns whether the process's own log is to have a line, too.
+/// Adds an entry. Returns whether the entry is also to be written to the process log.
 fn add(tx: &Connection, entry: &AuditEntry) -> Result<bool, StoreError> {
     provisioned::check(tx, entry)?;
     let defect = |error: serde_json::Error| StoreError::Other(error.to_string());
@@ -138,7 +138,7 @@ fn add(tx: &Connection, entry: &AuditEntry) -> Result<bool, StoreError> {
     }
 }
 
-/// Returns whether the entries of this share were few lately.
+/// Returns whether the share had at most `LINES_PER_SHARE` entries within the last minute.
 fn is_seldom(tx: &Connection, share: &str, now: Timestamp) -> rusqlite::Result<bool> {
     let before = "SELECT at FROM audit WHERE share = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2";
     let mut before = tx.prepare_cached(before)?;
@@ -147,7 +147,7 @@ fn is_seldom(tx: &Connection, share: &str, now: Timestamp) -> rusqlite::Result<b
     Ok(at.is_none_or(|at| now.since(at) >= MINUTE))
 }
 
-/// Deletes the oldest entries, if they are too old or too many, and the oldest of the same share, if these are too many.
+/// Deletes the oldest entries that are too old or too many, and the oldest entries of `share` beyond its limit.
 fn delete_old(tx: &Connection, share: Option<&str>, now: Timestamp) -> rusqlite::Result<()> {
     if let Some(share) = share {
         let values = params![share, AUDIT_ROWS_PER_SHARE_MAX, OLDEST_CHECKED];
@@ -160,8 +160,8 @@ fn delete_old(tx: &Connection, share: Option<&str>, now: Timestamp) -> rusqlite:
     Ok(())
 }
 
-/// Returns how many of the oldest entries are too many, if it is time to count all. The id of the entry that was just added does
-/// not say how many there are, since entries in between were deleted.
+/// Returns the number of entries beyond the limit, or 0 if this addition does not count all entries. The number of
+/// entries cannot be derived from the last id, since entries in between were deleted.
 fn excess(tx: &Connection) -> rusqlite::Result<i64> {
     if tx.last_insert_rowid() % COUNTED_EACH != 0 {
         return Ok(0);

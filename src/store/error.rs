@@ -8,47 +8,50 @@ use rusqlite::ErrorCode;
 /// SQLite's extended code for a shared-memory file that cannot grow, which means that the disk is full.
 const IOERR_SHMSIZE: i32 = 10 | (19 << 8);
 
-/// After these the file can no longer be written or trusted.
+/// SQLite errors after which the file can no longer be written or trusted.
 const FATAL: [ErrorCode; 3] = [
     ErrorCode::SystemIoFailure,
     ErrorCode::NotADatabase,
     ErrorCode::FileLockingProtocolFailed,
 ];
 
-/// Why the store failed.
+/// An error of the store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The disk is full. Nothing of the change was stored; try again when there is room.
+    /// The disk is full. Nothing of the change was stored. The caller may try again when disk space is free.
     #[error("the disk is full")]
     Full,
-    /// Another program holds the lock on the file. Nothing of the change was stored; try again when it is gone.
+    /// Another program holds the lock on the file. Nothing of the change was stored. The caller may try again when the
+    /// lock is released.
     #[error("another program, such as sqlite3 or a backup tool, holds a lock on everpost.db")]
     Locked,
     /// The store is closing, or has failed. A change under way may or may not have been stored.
     #[error("the store is closed")]
     Closed,
-    /// The read took longer than a read may.
+    /// The read exceeded the time limit of reads.
     #[error("the read took too long and was stopped")]
     TooSlow,
-    /// A change that shared the commit failed. Nothing of either was stored; try again.
+    /// Another change in one commit with this one failed. Nothing of either change was stored. The caller may try
+    /// again.
     #[error("a change of the same commit failed: {0}")]
     Undone(String),
-    /// A page is damaged. What is on others can still be read; a change that meets it ends the process.
+    /// A page of the database is damaged. Other pages can still be read. A change that meets the damaged page ends the
+    /// process.
     #[error("the database is damaged ({0}); `everpost salvage` copies what can be read")]
     Damaged(String),
     /// The file cannot be written or trusted any more. The process must end and start again.
     #[error("the database has failed: {0}")]
     Failed(String),
-    /// The provisioning directory alone changes it. Nothing was stored.
+    /// The target can be changed only in the provisioning directory. Nothing was stored.
     #[error("{target} is provisioned from {file}; change it there")]
     Provisioned { target: String, file: String },
     /// A master key is missing or wrong. The database stays closed.
     #[error("{0}")]
     MasterKey(String),
-    /// A stored value cannot be read: somebody else wrote to the file, or the disk is damaged.
+    /// A stored value cannot be read, because another program wrote to the file or the disk is damaged.
     #[error("{0}")]
     Unreadable(String),
-    /// Anything else: a bug.
+    /// Any other error, which indicates a bug.
     #[error("{0}")]
     Other(String),
 }
@@ -69,8 +72,8 @@ impl StoreError {
         matches!(self, Self::Unreadable(_) | Self::Damaged(_))
     }
 
-    /// Returns this error as that of a change. A change that has met damage has failed for good, since nothing more may
-    /// be written after it.
+    /// Converts the error of a change. Turns [`StoreError::Damaged`] into [`StoreError::Failed`], because nothing may
+    /// be written after a change has met damage.
     pub(super) fn of_change(self) -> Self {
         if matches!(self, Self::Damaged(_)) {
             Self::Failed(self.to_string())
@@ -80,7 +83,7 @@ impl StoreError {
     }
 }
 
-/// The reason that there is no backup, or that nothing was restored: a clause.
+/// The reason that a backup or a restore failed, worded as a clause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BackupError(pub(super) String);
@@ -110,7 +113,7 @@ impl From<rusqlite::Error> for BackupError {
 
 /// The error type of a change: an error of the store, or one of the domain.
 pub(super) trait ChangeError: From<StoreError> + Send + 'static {
-    /// The error of the store, if it is one.
+    /// Returns the error of the store, `None` for an error of the domain.
     fn store_error(&self) -> Option<&StoreError>;
 }
 
@@ -122,7 +125,7 @@ impl ChangeError for StoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        // A column has a value of another type, or text that is not UTF-8.
+        // These errors mean that a column has a value of another type, or text that is not UTF-8.
         if matches!(
             error,
             rusqlite::Error::FromSqlConversionFailure(..)

@@ -1,4 +1,4 @@
-//! Inspectors and the newest requests of each.
+//! Inspectors and the newest requests that each of them received.
 
 use rusqlite::{Connection, Row, params};
 
@@ -16,16 +16,16 @@ use crate::store::views::{PAGE_ROWS_MAX, PageOf, Views};
 use crate::wire::changes::changes;
 use crate::wire::resource;
 
-/// Inspectors and their requests.
+/// Writes inspectors and their requests to the store.
 #[derive(Clone)]
 pub struct Inspectors {
     pub(super) db: Db,
 }
 
-/// Which requests to list.
+/// A query for requests of an inspector.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InspectedQuery {
-    /// Only requests older than this one.
+    /// Limits the list to requests with a number below this one.
     pub before: Option<u64>,
     pub limit: usize,
 }
@@ -47,7 +47,8 @@ pub enum PutOutcome {
 }
 
 impl Inspectors {
-    /// Stores a definition and restarts its script, unless there would be more than `most` inspectors.
+    /// Stores the definition of an inspector and restarts its script. Stores nothing if there would be more than `most`
+    /// inspectors.
     pub async fn put(
         &self,
         name: InspectorName,
@@ -97,8 +98,8 @@ impl Inspectors {
             .await
     }
 
-    /// Deletes the requests of an inspector and restarts its script. Returns how many requests there were,
-    /// `None` if there is no such inspector.
+    /// Deletes the requests of an inspector and restarts its script. Returns the number of deleted requests, `None` if
+    /// there is no such inspector.
     pub async fn clear(
         &self,
         name: InspectorName,
@@ -119,8 +120,8 @@ impl Inspectors {
             .await
     }
 
-    /// Records a request and deletes the oldest beyond the limit. Returns the definition and the response,
-    /// `None` if there is no such inspector.
+    /// Records a request, and deletes the oldest requests beyond the limit. Returns the definition of the inspector and
+    /// the response, `None` if there is no such inspector.
     pub async fn record(
         &self,
         name: InspectorName,
@@ -131,19 +132,19 @@ impl Inspectors {
 }
 
 impl Views {
-    /// All inspectors by name.
+    /// Returns all inspectors, ordered by name.
     pub async fn inspectors(&self) -> Result<Vec<Inspector>, StoreError> {
         self.db
             .read(|tx| tx.readable(&format!("{INSPECTOR} ORDER BY name"), [], inspector))
             .await
     }
 
-    /// One inspector.
+    /// Returns an inspector, `None` if there is none with this name.
     pub async fn inspector(&self, name: InspectorName) -> Result<Option<Inspector>, StoreError> {
         self.db.read(move |tx| one(tx, &name)).await
     }
 
-    /// Requests of an inspector, newest first.
+    /// Returns a page of the requests of an inspector, newest first.
     pub async fn inspected(
         &self,
         name: InspectorName,
@@ -152,7 +153,7 @@ impl Views {
         self.db.read(move |tx| list(tx, &name, &query)).await
     }
 
-    /// One request of an inspector.
+    /// Returns a request of an inspector by its number.
     pub async fn inspected_request(
         &self,
         name: InspectorName,
@@ -194,13 +195,14 @@ fn put(
     Ok(PutOutcome::Created)
 }
 
-/// Restarts the script. Returns the inspector's id.
+/// Restarts the script of an inspector. Returns the id of the inspector, `None` if there is none with this name.
 fn rewound(tx: &Connection, name: &InspectorName) -> Result<Option<i64>, StoreError> {
     let rewind = "UPDATE inspector SET script_step = 0 WHERE name = ?1 RETURNING id";
     tx.find(rewind, [name.as_str()])
 }
 
-/// Only this change advances the script, so no two requests get the same step.
+/// Records a request and takes the next step of the script. No other change advances the script, so each step is used
+/// for one request.
 fn record(
     tx: &Connection,
     name: &InspectorName,

@@ -1,7 +1,7 @@
 //! The only durable state: one SQLite file in a private data directory.
 //!
-//! Each method is one transaction or one query, in the words of the domain. It decides nothing and gets the
-//! time as an argument. No connection, row or transaction leaves this module.
+//! Each method is one transaction or one query, in terms of the domain. A method makes no decisions and receives the
+//! current time as an argument. No connection, row or transaction leaves this module.
 
 pub mod accounts;
 mod alerts;
@@ -86,8 +86,8 @@ use engine::master_key::MasterKeyFile;
 use engine::queue::Whose;
 use engine::{log_file, migrate, place, repair, salvage};
 
-/// How long a start after a kill looks for indexes to repair. What it does not get to is checked while the appliance
-/// runs.
+/// The time limit for the repair of indexes at a start after a kill. Indexes that are not reached within it are checked
+/// while the appliance runs.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The name of the database file in the data directory.
@@ -119,14 +119,14 @@ pub struct StoreOptions {
     pub clock: Clock,
     pub entropy: Entropy,
     pub scope: ResourceScope,
-    /// The keys that encrypt secrets. Without them the key file of the data directory is used, or created.
+    /// The keys that encrypt secrets. `None` to use the key file of the data directory, which is created if missing.
     pub master_keys: Option<MasterKeys>,
-    /// Called once, when the process must end.
+    /// The callback that is called once, when the process must end.
     pub on_fatal: OnFatal,
 }
 
 impl Store {
-    /// Opens the database in `data_dir`, creating or upgrading it first. Reports slow steps to `progress`.
+    /// Opens the database in `data_dir`, and creates or upgrades it first if needed. Reports slow steps to `progress`.
     pub fn open(
         data_dir: Arc<DataDir>,
         options: StoreOptions,
@@ -158,14 +158,14 @@ impl Store {
         Ok(store)
     }
 
-    /// Returns the upgrade that a start of this version would make of the database in the data directory `folder`,
-    /// which a running server may have open. Changes nothing.
+    /// Returns the upgrade that a start of this version would apply to the database in the data directory `folder`.
+    /// Changes nothing. A running server may have the database open.
     pub fn upgrade_of(folder: &Path) -> Result<Upgrade, StoreError> {
         migrate::plan(&folder.join(FILE))
     }
 
-    /// Returns the settings that are saved in the data directory `folder`, which a running server may have open. There
-    /// are none without a database of this version.
+    /// Returns the settings that are saved in the data directory `folder`. Returns none if there is no database or its
+    /// schema is of another version. A running server may have the database open.
     pub fn saved_settings(folder: &Path) -> Result<SavedSettings, StoreError> {
         let path = folder.join(FILE);
         if !path.exists() {
@@ -179,13 +179,13 @@ impl Store {
         }
     }
 
-    /// Reports whether the last process that had the database in `data_dir` open has closed it, which removes the log.
+    /// Reports whether the last process that opened the database in `data_dir` has closed it. Closing removes the log.
     pub fn was_closed(data_dir: &DataDir) -> bool {
         let log = std::fs::metadata(db::log_of(&data_dir.file(FILE)));
         log.map_or(true, |log| log.len() == 0)
     }
 
-    /// Waits until the last clone of this store is gone and the file is closed.
+    /// Waits until the last clone of this store is dropped and the file is closed.
     pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
         self.upkeep.db.closed()
     }
@@ -195,15 +195,14 @@ impl Store {
         Ok(Self::open_on(InlineDatabase::new()?, scope))
     }
 
-    /// Opens a store on a database in memory that outlives it, for simulations of a crash.
+    /// Opens a store on an in-memory database that outlives the store, for simulations of a crash.
     pub fn open_on(database: InlineDatabase, scope: ResourceScope) -> Self {
         let encryption = database.encryption.clone();
         database.open();
         Self::of(Db::inline(database), scope, encryption, None)
     }
 
-    /// Encrypts the secrets of the database in `data_dir` with a new master key. Reports its steps to
-    /// `progress`.
+    /// Encrypts the secrets of the database in `data_dir` with a new master key. Reports the steps to `progress`.
     pub fn rekey(
         data_dir: &DataDir,
         entropy: &Entropy,
@@ -220,8 +219,8 @@ impl Store {
         master_key.rekey(&mut db::open_writer(&path)?, progress)
     }
 
-    /// Copies what the damaged database in `old` still holds into `new`, with the files `beside` it as far as they are
-    /// there. Nothing is written to the old one. Reports the table, and how many rows of it are copied, to `progress`.
+    /// Copies the readable rows of the damaged database in `old` to a new database in `new`, and the files named in
+    /// `beside` if they exist. Writes nothing to `old`. Reports each table and the number of copied rows to `progress`.
     pub fn salvage(
         old: &DataDir,
         new: &DataDir,

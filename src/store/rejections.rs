@@ -16,7 +16,7 @@ pub struct Rejections {
     pub(super) db: Db,
 }
 
-/// Which rejected requests to list.
+/// A query for rejected requests.
 #[derive(Clone, Debug, Default)]
 pub struct RejectionQuery {
     pub topic: Option<TopicId>,
@@ -32,7 +32,7 @@ const ROW: &str = "SELECT rejection.id, topic.name, rejection.topic_id, rejectio
      rejection.body_bytes, rejection.body_start FROM rejection JOIN topic ON topic.id = rejection.topic_id";
 
 impl Rejections {
-    /// Stores these, and deletes all but the newest `most`.
+    /// Stores rejected requests, then deletes all but the newest `most` of the stored ones.
     pub async fn keep(&self, rejections: Vec<Rejection>, most: usize) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -47,7 +47,7 @@ impl Rejections {
             .await
     }
 
-    /// Deletes those from before `since`. Returns how many.
+    /// Deletes rejected requests from before `since`. Returns the number deleted.
     pub async fn forget(&self, since: Timestamp) -> Result<usize, StoreError> {
         self.db
             .write(move |tx| {
@@ -59,7 +59,7 @@ impl Rejections {
 }
 
 impl Views {
-    /// Rejected publish requests, newest first.
+    /// Returns a page of rejected publish requests, newest first.
     pub async fn rejections(
         &self,
         query: RejectionQuery,
@@ -67,7 +67,7 @@ impl Views {
         self.db.read(move |tx| list(tx, &query)).await
     }
 
-    /// How many rejected publish requests since `since` are stored.
+    /// Returns the number of stored rejected publish requests since `since`.
     pub async fn count_rejections(&self, since: Timestamp) -> Result<u64, StoreError> {
         self.db
             .read(move |tx| {
@@ -77,7 +77,7 @@ impl Views {
             .await
     }
 
-    /// One rejected publish request.
+    /// Returns a rejected publish request by id.
     pub async fn rejection(&self, id: RejectionId) -> Result<Option<StoredRejection>, StoreError> {
         self.db
             .read(move |tx| tx.first(&format!("{ROW} WHERE rejection.id = ?1"), [id], rejection))

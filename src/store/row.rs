@@ -33,7 +33,7 @@ pub(super) const EVENT_COLUMNS: &str = "event.id, event.received_at, event.event
 /// The number of [`EVENT_COLUMNS`].
 pub(super) const EVENT_WIDTH: usize = 12;
 
-/// The problem of a row that is not as it was stored.
+/// The error text for a row whose checksum does not match its columns.
 const CHECKSUM_DIFFERS: &str = "its checksum is that of other data";
 
 /// The columns that [`namespace`] reads.
@@ -52,7 +52,7 @@ pub(super) const SUBSCRIPTION_COLUMNS: &str = "id, topic_id, name, definition, v
     validated_once, validation_code, validation_expires_at, validation_failure, allowed_rate, \
     created_at, updated_at";
 
-/// A text that may be damaged: one row must not spoil a list.
+/// Reads a text column that may hold invalid UTF-8, which is replaced, so that one damaged row does not fail a list.
 pub(super) fn text_or_null(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<String>> {
     if let ValueRef::Text(bytes) = row.get_ref(index)? {
         return Ok(Some(String::from_utf8_lossy(bytes).into_owned()));
@@ -65,12 +65,12 @@ pub(super) fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
     Ok(text_or_null(row, index)?.unwrap_or_default())
 }
 
-/// The error for a value that cannot be read: a bug, or somebody else wrote to the file.
+/// Creates the error for a stored value that cannot be read. The cause is a bug, or another program wrote to the file.
 pub(super) fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unreadable(format!("a stored {what} cannot be read: {cause}"))
 }
 
-/// The error for a delivery whose checksum is that of another row.
+/// Creates the error for a delivery whose checksum does not match its columns.
 pub(super) fn damaged_delivery() -> StoreError {
     unreadable("delivery", CHECKSUM_DIFFERS)
 }
@@ -93,7 +93,7 @@ pub(super) fn namespace(row: &Row<'_>, encryption: &Encryption) -> Result<Namesp
     })
 }
 
-/// An encrypted access key in the column `index` of a row that begins with its id.
+/// Decrypts the access key in the column `index` of a row. The first column of the row is the id.
 fn key(
     row: &Row<'_>,
     encryption: &Encryption,
@@ -121,7 +121,7 @@ pub(super) fn topic(row: &Row<'_>, encryption: &Encryption) -> Result<Topic, Sto
     })
 }
 
-/// The keys of a topic. Those of a built-in one are empty.
+/// Reads the access keys of a topic. Built-in topics have none: their columns are empty.
 fn topic_keys(row: &Row<'_>, encryption: &Encryption) -> Result<Option<AccessKeys>, StoreError> {
     if row.get_ref(3)?.as_str().is_ok_and(str::is_empty) {
         return Ok(None);
@@ -151,7 +151,7 @@ pub(super) fn access_rule(
     })
 }
 
-/// A rule with the subscription that it is of.
+/// Reads a rule and the id of its subscription.
 pub(super) fn rule(row: &Row<'_>) -> Result<(SubscriptionId, Rule), StoreError> {
     let what = "rule";
     let (name, definition): (String, String) = (row.get(1)?, row.get(2)?);
@@ -162,7 +162,7 @@ pub(super) fn rule(row: &Row<'_>) -> Result<(SubscriptionId, Rule), StoreError> 
     Ok((row.get(0)?, Rule { created_at, ..rule }))
 }
 
-/// Makes a stand-in for a rule that cannot be read: it has its name, and matches nothing.
+/// Returns a placeholder for a rule that cannot be read. The placeholder has the name of the rule and matches nothing.
 pub(super) fn unreadable_rule(row: &Row<'_>) -> Option<(SubscriptionId, Rule)> {
     let rule = Rule {
         name: RuleName::parse(&text(row, 1).ok()?).ok()?,
@@ -173,7 +173,8 @@ pub(super) fn unreadable_rule(row: &Row<'_>) -> Option<(SubscriptionId, Rule)> {
     Some((row.get(0).ok()?, rule))
 }
 
-/// Makes a stand-in for a subscription that cannot be read: it has its name, and is disabled.
+/// Returns a placeholder for a subscription that cannot be read. The placeholder has the name of the subscription and
+/// is disabled.
 pub(super) fn unreadable_subscription(
     row: &Row<'_>,
     is_of_messages: impl Fn(TopicId) -> bool,
@@ -220,7 +221,7 @@ pub(super) fn subscription(
     })
 }
 
-/// Reads an event that is as it was stored; a damaged one is an error.
+/// Reads an event. Fails if its checksum does not match its columns.
 pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
     let sealed = (0..EVENT_WIDTH - 1).map(|index| row.get_ref(index).unwrap_or(ValueRef::Null));
     if checksum::of_values(sealed) != row.get::<_, i64>(EVENT_WIDTH - 1)? {
@@ -242,7 +243,8 @@ pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
     })
 }
 
-/// Checks the data, so that a damaged event does not spoil the request that it would be part of.
+/// Reads the data of an event. Fails if JSON data is invalid, so that a damaged event does not break a delivery
+/// request.
 fn data_from(row: &Row<'_>) -> Result<EventData, StoreError> {
     match row.get::<_, Value>(9)? {
         Value::Null => Ok(EventData::Absent),
@@ -256,7 +258,7 @@ fn data_from(row: &Row<'_>) -> Result<EventData, StoreError> {
     }
 }
 
-/// An event's data for the column `data`.
+/// Returns the value of the column `data` for an event's data.
 pub(super) fn data_column(data: &EventData) -> ValueRef<'_> {
     match data {
         EventData::Absent => ValueRef::Null,
@@ -265,7 +267,7 @@ pub(super) fn data_column(data: &EventData) -> ValueRef<'_> {
     }
 }
 
-/// Further attributes as JSON; `None` if there are none, as usual.
+/// Returns the extension attributes of an event as JSON, or `None` if there are none, as for most events.
 pub(super) fn attributes_column(attributes: &[Attribute]) -> Option<String> {
     let pairs: Vec<_> = attributes
         .iter()
@@ -282,16 +284,16 @@ fn attributes_from(text: Option<&str>) -> Result<Vec<Attribute>, StoreError> {
         .collect())
 }
 
-/// Pairs as a JSON array; `None` if there are none.
+/// Returns pairs as a JSON array, or `None` if there are none.
 pub(super) fn pairs_column<T: AsRef<str> + serde::Serialize>(pairs: &[(T, T)]) -> Option<String> {
     let text = || serde_json::to_string(pairs).expect("texts are JSON");
     (!pairs.is_empty()).then(text)
 }
 
-/// The headers of a response that is cut: an empty list, and not NULL as those of one that had none.
+/// The column value for the headers of a cut response: an empty list. A whole response without headers has NULL.
 pub(super) const CUT: &str = "[]";
 
-/// The headers of a response, or that it is cut.
+/// Returns the headers of a response as JSON, or [`CUT`] if the response is cut.
 pub(super) fn headers_column(response: &HttpResponse) -> Option<String> {
     if response.is_cut {
         return Some(CUT.to_owned());
@@ -299,7 +301,7 @@ pub(super) fn headers_column(response: &HttpResponse) -> Option<String> {
     pairs_column(&response.headers)
 }
 
-/// The pairs of a JSON array; empty for NULL.
+/// Parses a JSON array of pairs. Returns an empty list for NULL.
 pub(super) fn pairs_from(text: Option<&str>) -> Result<Vec<(String, String)>, StoreError> {
     text.map_or(Ok(Vec::new()), |text| {
         serde_json::from_str(text).map_err(|error| unreadable("list of pairs", error))
@@ -316,7 +318,7 @@ pub(super) fn details(row: &Row<'_>, index: usize) -> Result<DeadLetterDetails, 
     })
 }
 
-/// A duration for a column in milliseconds.
+/// Returns a duration in milliseconds for a column.
 pub(super) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

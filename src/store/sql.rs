@@ -1,4 +1,4 @@
-//! Statements: each is prepared once per connection, and their columns are values of the model.
+//! SQL statements, each prepared once per connection, and conversion of columns to and from types of the model.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Params, Row, ToSql};
@@ -20,10 +20,10 @@ use crate::store::error::StoreError;
 
 /// Runs statements on a connection, a transaction or a savepoint.
 pub(super) trait Sql {
-    /// Runs a statement that returns no rows. Returns how many it changed.
+    /// Runs a statement that returns no rows. Returns the number of changed rows.
     fn run(&self, sql: &str, values: impl Params) -> rusqlite::Result<usize>;
 
-    /// All rows of a query.
+    /// Returns all rows of a query.
     fn all<T>(
         &self,
         sql: &str,
@@ -31,7 +31,8 @@ pub(super) trait Sql {
         read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError>;
 
-    /// The rows of a query that can be read. One that cannot be must not spoil the list: it is logged and left out.
+    /// Returns the readable rows of a query. An unreadable row is logged and left out, so that it does not fail the
+    /// list.
     fn readable<T>(
         &self,
         sql: &str,
@@ -48,7 +49,7 @@ pub(super) trait Sql {
         Ok(rows.into_iter().flatten().collect())
     }
 
-    /// The first row of a query, if there is one.
+    /// Returns the first row of a query, if there is one.
     fn first<T>(
         &self,
         sql: &str,
@@ -56,7 +57,7 @@ pub(super) trait Sql {
         read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError>;
 
-    /// The row of a query that always has one.
+    /// Returns the row of a query that always returns one.
     fn one<T>(
         &self,
         sql: &str,
@@ -67,12 +68,12 @@ pub(super) trait Sql {
             .ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
     }
 
-    /// The first column of the first row, if there is one.
+    /// Returns the first column of the first row of a query, if there is one.
     fn find<T: FromSql>(&self, sql: &str, values: impl Params) -> Result<Option<T>, StoreError> {
         self.first(sql, values, |row| Ok(row.get(0)?))
     }
 
-    /// The only value of a query that always has one, such as a count.
+    /// Returns the only value of a query that always returns one, such as a count.
     fn value<T: FromSql>(&self, sql: &str, values: impl Params) -> Result<T, StoreError> {
         self.one(sql, values, |row| Ok(row.get(0)?))
     }
@@ -83,7 +84,7 @@ pub(super) trait Sql {
     }
 }
 
-/// Ids for `json_each`, by which one statement serves many.
+/// Returns ids as a JSON array for `json_each`, so that the text of a statement does not depend on their number.
 pub(super) fn as_json(ids: impl Iterator<Item = i64>) -> String {
     serde_json::json!(ids.collect::<Vec<_>>()).to_string()
 }
@@ -115,7 +116,7 @@ impl Sql for Connection {
     }
 }
 
-/// Columns that hold a whole number.
+/// Implements the conversion for types whose columns hold an integer.
 macro_rules! numbers {
     ($($type:ty: $read:expr, $write:expr;)+) => {$(
         impl FromSql for $type {
@@ -148,7 +149,7 @@ numbers! {
     TopicId: TopicId, |id: &TopicId| id.0;
 }
 
-/// Columns that hold the name of a variant.
+/// Implements the conversion for enums whose columns hold the name of a variant.
 macro_rules! names {
     ($($type:ident,)+) => {$(
         impl FromSql for $type {

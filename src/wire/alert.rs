@@ -1,4 +1,4 @@
-//! Alerts as channels take them: what each service documents for incoming messages.
+//! Alerts in the formats of their channels, as each service documents them for incoming messages.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -8,10 +8,10 @@ use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::alert::{AlertFormat, AlertMessage};
 
-/// Characters of a message that Discord takes.
+/// The largest number of characters of a message that Discord accepts.
 const DISCORD_CHARACTERS_MAX: usize = 2_000;
 
-/// A message, and what it is about.
+/// An alert message with its rule, its source and a link.
 #[derive(Clone, Copy, Debug)]
 pub struct AlertNotice<'a> {
     pub rule: &'a str,
@@ -24,7 +24,7 @@ pub struct AlertNotice<'a> {
 }
 
 impl AlertNotice<'_> {
-    /// The text of a mail.
+    /// Returns the subject and the text of a mail.
     pub fn mail(&self) -> (String, String) {
         let AlertMessage { subject, text, .. } = self.message;
         (
@@ -33,7 +33,7 @@ impl AlertNotice<'_> {
         )
     }
 
-    /// The body of a request in this format, and its headers besides authorization.
+    /// Returns the headers of a request in `format`, except for authorization, and its body.
     pub fn request(&self, format: AlertFormat, token: Option<&Secret>) -> (HeaderMap, Vec<u8>) {
         let AlertMessage {
             subject,
@@ -80,7 +80,7 @@ impl AlertNotice<'_> {
         }
     }
 
-    /// For workflows of Teams that post what a webhook gets.
+    /// Returns an adaptive card for Teams workflows that post the body of a webhook request.
     fn adaptive_card(&self) -> Value {
         let AlertMessage {
             subject,
@@ -88,7 +88,7 @@ impl AlertNotice<'_> {
             is_firing,
         } = self.message;
         let color = if *is_firing { "Attention" } else { "Good" };
-        // A line break in a text block is a paragraph.
+        // Each line becomes a paragraph of the text block.
         let paragraphs = text.replace('\n', "\n\n");
         let body = json!([
             { "type": "TextBlock", "text": subject, "weight": "Bolder", "color": color, "wrap": true },
@@ -122,7 +122,7 @@ impl AlertNotice<'_> {
             ("tags", tag),
             ("priority", priority),
         ];
-        // UTF-8 is taken; names and errors hold no control characters that would end a header.
+        // ntfy accepts UTF-8 in headers. Names and errors contain no control characters that would end a header.
         let header = |(name, text): (&'static str, &str)| {
             let value = HeaderValue::from_bytes(text.as_bytes()).ok()?;
             Some((HeaderName::from_static(name), value))
@@ -131,7 +131,7 @@ impl AlertNotice<'_> {
     }
 }
 
-/// Three characters have a meaning in messages of Slack.
+/// Escapes the three characters that have a special meaning in Slack messages.
 fn for_slack(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

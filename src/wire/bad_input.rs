@@ -1,26 +1,26 @@
-//! Why a publish request is rejected, in words that tell what to change.
+//! Reasons for rejecting a publish request, in words that state the necessary change.
 
 use std::fmt;
 
-/// How much of a rejected value is shown.
+/// Maximum number of characters of a rejected value that an error shows.
 const SHOWN_CHARS: usize = 64;
 
-/// Why nothing of a publish request is taken: one bad event rejects them all (rule A).
+/// The reason why a publish request is rejected. One bad event rejects all events of the request (rule A).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadInput {
     pub kind: BadInputKind,
-    /// Which event of an array is meant, from 0.
+    /// The index of the event at fault in the array, from 0.
     pub index: Option<usize>,
     /// The property, attribute or header that is at fault.
     pub field: Option<String>,
     /// The fault, and what would be right.
     pub problem: String,
-    /// The kind of JSON that is expected and the kind that was found, if this is the fault. `problem` says it in Event
-    /// Grid's words; these words are for people.
+    /// The expected and the found kind of JSON, in words for people, if they differ. `problem` states the difference in
+    /// Event Grid's words.
     pub misfit: Option<(&'static str, &'static str)>,
 }
 
-/// Which status answers it (rule 1.5).
+/// The kind of fault, which decides the status of the response (rule 1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadInputKind {
     /// 400

@@ -9,22 +9,22 @@ use crate::model::event::{Event, EventData};
 /// The type of the event.
 pub const BLOB_CREATED: &str = "Microsoft.Storage.BlobCreated";
 
-/// A blob, or a file in the place of one, that has been written whole.
+/// A completely written blob, or a file that stands for a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobCreated {
     pub container: String,
     /// The name within the container, with its slashes.
     pub path: String,
-    /// Where it can be read.
+    /// The URL from which the blob can be read.
     pub url: String,
     pub content_type: String,
-    /// Bytes.
+    /// The size of the blob in bytes.
     pub content_length: u64,
     pub e_tag: String,
 }
 
 impl BlobCreated {
-    /// The event. `id` stands for the request that wrote the blob as well.
+    /// Returns the event. `id` is also used as the id of the request that wrote the blob.
     pub fn to_event(&self, id: Uuid, now: Timestamp) -> Event {
         let request_id = id.to_string();
         let data = json!({
@@ -36,7 +36,7 @@ impl BlobCreated {
             "contentLength": self.content_length,
             "blobType": "BlockBlob",
             "url": self.url,
-            // Compared as text: of two events of one blob the later one has the greater.
+            // Receivers compare sequencers as text: the later of two events of a blob has the greater sequencer.
             "sequencer": format!("{:032x}", now.as_ms()),
             "storageDiagnostics": { "batchId": request_id },
         });

@@ -10,17 +10,17 @@ use crate::model::queue::QueueCounts;
 use crate::model::registry::Registry;
 use crate::wire::resource::{self, Observed};
 
-/// Changes of one entry; what exceeds it is left out.
+/// Maximum number of changes in an audit entry; further changes are left out.
 const CHANGES_MAX: usize = 100;
 
-/// Bytes of one value; a longer one is cut to a text.
+/// Maximum number of bytes of a value as JSON; a longer value is replaced by its truncated text.
 const VALUE_BYTES_MAX: usize = 4_096;
 
-/// Properties that change with every change, or by themselves, and say nothing about it.
+/// Properties that are not compared: they change with every update, or by themselves, and do not describe the update.
 const RESTLESS: [&str; 3] = ["systemData", "updatedAt", "provisioningState"];
 
-/// The entry about a new definition, with what that is to its target: created, updated or deleted between
-/// the two registries. Other entries stay as they are.
+/// Returns an update entry with its changes, and with the action that the two registries show: the target is created,
+/// updated or deleted. Other entries are returned unchanged.
 pub fn with_changes(entry: AuditEntry, before: &Registry, after: &Registry) -> AuditEntry {
     if !matches!(entry.action, AuditAction::Update { .. }) {
         return entry;
@@ -36,7 +36,7 @@ pub fn with_changes(entry: AuditEntry, before: &Registry, after: &Registry) -> A
     AuditEntry { action, ..entry }
 }
 
-/// A target as the API shows it, without secrets.
+/// Returns a target as the API shows it, without secrets.
 fn document(registry: &Registry, target: &AuditTarget, now: Timestamp) -> Option<Value> {
     let topic = |name: &str| registry.topic(&TopicName::parse(name).ok()?);
     let name = &target.name;

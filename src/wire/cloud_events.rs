@@ -1,4 +1,4 @@
-//! CloudEvents 1.0: one in JSON, a batch in JSON, or one in headers and body (rule 1.3, 2.3, 2.5).
+//! CloudEvents 1.0: one event in JSON, a batch in JSON, or one event in headers and body (rule 1.3, 2.3, 2.5).
 
 mod binary;
 mod context;
@@ -22,7 +22,7 @@ use context::EventContext;
 
 const SPEC_VERSION: &str = "1.0";
 
-/// Reads the events of a request in whichever of the three modes its headers announce.
+/// Reads the events of a request in the mode that its headers announce: structured, batched or binary.
 pub(super) fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Vec<Event>, BadInput> {
     let content_type = ContentType::of(headers)?;
     let essence = content_type.as_ref().map_or("", |each| &each.essence);
@@ -110,7 +110,8 @@ fn structured(text: &str) -> Result<Vec<Event>, BadInput> {
     Ok(vec![read(&envelope::object(text)?)?])
 }
 
-/// `application/json` stands for one event; for an array Event Grid has an answer of its own.
+/// Reads the single event of a request with the content type `application/json`. An array is rejected with Event Grid's
+/// own error.
 fn single(text: &str) -> Result<Vec<Event>, BadInput> {
     if JsonKind::of(text) == JsonKind::Array {
         return Err(BadInput::malformed(
@@ -176,7 +177,7 @@ pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredE
     object.close();
 }
 
-/// Writes the properties of an event, those attributes aside that are to be written anew.
+/// Writes the properties of an event without the attributes in `renewed`, which the caller writes with new values.
 pub(super) fn write_members(
     object: &mut ObjectWriter<'_>,
     topic_resource_id: &str,
@@ -210,7 +211,7 @@ pub(super) fn write_members(
     }
 }
 
-/// Adds what an event of another schema becomes known by as a CloudEvent (rule 2.3).
+/// Adds the attributes that an event of another schema gets when it is converted to a CloudEvent (rule 2.3).
 fn write_converted(object: &mut ObjectWriter<'_>, data_version: &str, data: &EventData) {
     if !data_version.is_empty() {
         let schema = format!("#{data_version}");

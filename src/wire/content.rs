@@ -12,23 +12,23 @@ use crate::model::limits::JSON_DEPTH_MAX;
 use crate::wire::bad_input::{BadInput, BadInputKind, quoted};
 use crate::wire::json;
 
-/// Deliveries in the Event Grid schema and of custom events (rule 6.2).
+/// The content type of deliveries in the Event Grid schema and of custom events (rule 6.2).
 pub(super) const JSON: &str = "application/json; charset=utf-8";
 
-/// A delivery of one CloudEvent (rule 6.2).
+/// The content type of a delivery of one CloudEvent (rule 6.2).
 pub(super) const CLOUD_EVENT: &str = "application/cloudevents+json; charset=utf-8";
 
-/// A delivery of a batch of CloudEvents (rule 6.2).
+/// The content type of a delivery of a batch of CloudEvents (rule 6.2).
 pub(super) const CLOUD_EVENTS_BATCH: &str = "application/cloudevents-batch+json; charset=utf-8";
 
 /// A `Content-Type`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContentType {
-    /// The whole value as it came.
+    /// The whole value of the header as it was received.
     pub(super) text: String,
     /// Type and subtype, in lower case.
     pub(super) essence: String,
-    /// In lower case.
+    /// The character set, in lower case.
     charset: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl ContentType {
         }
     }
 
-    /// The one of `headers`; `None` where there is none.
+    /// Reads the content type from `headers`; `None` if there is none.
     pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, BadInput> {
         let Some(value) = headers.get(CONTENT_TYPE) else {
             return Ok(None);
@@ -73,14 +73,14 @@ impl ContentType {
             || self.essence.ends_with("+xml")
     }
 
-    /// Reports whether text of this type is UTF-8, as it is where no character set is named.
+    /// Reports whether text of this type is UTF-8, which is the default if no character set is named.
     pub(super) fn is_utf8(&self) -> bool {
         let charset = self.charset.as_deref().unwrap_or("utf-8");
         matches!(charset, "utf-8" | "utf8" | "us-ascii")
     }
 }
 
-/// Rejects a body that would have to be decompressed: its size is limited as it arrives.
+/// Rejects a compressed body, since the size limit applies to the body as it is received.
 pub(super) fn reject_content_encoding(headers: &HeaderMap) -> Result<(), BadInput> {
     let encoding = headers.get_all(CONTENT_ENCODING).iter().find(|value| {
         let coding = value.as_bytes().trim_ascii();
@@ -98,12 +98,12 @@ pub(super) fn reject_content_encoding(headers: &HeaderMap) -> Result<(), BadInpu
     }
 }
 
-/// The JSON text of a body that is all JSON, not yet parsed.
+/// Returns a JSON body as text, not yet parsed.
 pub(super) fn json_text<'a>(headers: &HeaderMap, body: &'a [u8]) -> Result<&'a str, BadInput> {
     json_text_of(ContentType::of(headers)?.as_ref(), body)
 }
 
-/// The JSON text of a body of that type, not yet parsed.
+/// Returns a JSON body with the given content type as text, not yet parsed.
 pub(super) fn json_text_of<'a>(
     content_type: Option<&ContentType>,
     body: &'a [u8],
@@ -122,7 +122,8 @@ pub(super) fn json_text_of<'a>(
     Ok(text)
 }
 
-/// RFC 8259 8.1: senders must not add the mark, but .NET and PowerShell do, and readers may pass over it.
+/// Removes a byte order mark. Senders must not add one, but .NET and PowerShell do, and readers may ignore it (RFC
+/// 8259, 8.1).
 fn without_byte_order_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
@@ -133,7 +134,7 @@ pub(super) fn is_json(body: &[u8]) -> bool {
     text.is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok())
 }
 
-/// Rejects JSON that is nested too deeply; `RawValue`, which reads it next, does not.
+/// Rejects JSON that is nested too deeply. `RawValue`, with which the JSON is parsed later, does not limit the depth.
 fn reject_deep(text: &str) -> Result<(), BadInput> {
     if json::is_deeper_than(text, JSON_DEPTH_MAX) {
         return Err(BadInput::malformed(format!(
@@ -143,7 +144,7 @@ fn reject_deep(text: &str) -> Result<(), BadInput> {
     Ok(())
 }
 
-/// The rejection of text in another character set than UTF-8.
+/// Returns the error for text in a character set other than UTF-8.
 fn foreign_charset(content_type: &ContentType) -> BadInput {
     let charset = quoted(content_type.charset.as_deref().unwrap_or(""));
     BadInput {
@@ -155,8 +156,7 @@ fn foreign_charset(content_type: &ContentType) -> BadInput {
     }
 }
 
-/// The beginning of a body as text; a character that was cut in two at the end is left out. `None` for
-/// what is no text.
+/// Returns the beginning of a body as text, without an incomplete character at its end; `None` if it is not UTF-8.
 pub fn text_beginning(beginning: &[u8]) -> Option<&str> {
     match std::str::from_utf8(beginning) {
         Ok(text) => Some(text),

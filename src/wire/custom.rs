@@ -10,7 +10,7 @@ use crate::wire::bad_input::BadInput;
 use crate::wire::json::{self, JsonKind, JsonMembers};
 use crate::wire::{envelope, event_grid, field};
 
-/// Reads the events of a request. What the mapping does not find comes from `now` and `entropy`.
+/// Reads the events of a request. `now` and `entropy` supply a time or an id that the mapping does not find.
 pub(super) fn decode(
     mapping: &InputMapping,
     text: &str,
@@ -32,7 +32,7 @@ pub(super) fn decode(
     })
 }
 
-/// A part of the envelope that the event may leave to the appliance, but not leave blank.
+/// Returns an optional part of the envelope. The event may omit it, but a present value must not be blank.
 fn optional(members: &JsonMembers<'_>, from: &Option<String>) -> Result<Option<String>, BadInput> {
     let Some(source_field) = from else {
         return Ok(None);
@@ -42,7 +42,7 @@ fn optional(members: &JsonMembers<'_>, from: &Option<String>) -> Result<Option<S
         .transpose()
 }
 
-/// The moment of publishing, unless the event tells its own.
+/// Returns the event time: the mapped time of the event or, if there is none, the moment of publishing.
 fn event_time(
     members: &JsonMembers<'_>,
     from: &Option<String>,
@@ -54,13 +54,13 @@ fn event_time(
     }
 }
 
-/// A part of the envelope that must say something.
+/// Returns a required part of the envelope, which must not be blank.
 fn required(members: &JsonMembers<'_>, part: &str, from: &MappedField) -> Result<String, BadInput> {
     let text = part_of(members, part, from)?;
     field::required(from.source_field.as_deref().unwrap_or(part), Some(text))
 }
 
-/// Empty where the mapping does not say where it comes from.
+/// Returns the data version; empty if it is not mapped.
 fn data_version(members: &JsonMembers<'_>, from: &MappedField) -> Result<String, BadInput> {
     if *from == MappedField::default() {
         return Ok(String::new());
@@ -68,7 +68,7 @@ fn data_version(members: &JsonMembers<'_>, from: &MappedField) -> Result<String,
     part_of(members, "dataVersion", from)
 }
 
-/// The mapped property, or else the default value.
+/// Returns the mapped property or, if there is none, the default value.
 fn part_of(members: &JsonMembers<'_>, part: &str, from: &MappedField) -> Result<String, BadInput> {
     let found = match &from.source_field {
         Some(path) => mapped(members, path)?,
@@ -82,8 +82,8 @@ fn part_of(members: &JsonMembers<'_>, part: &str, from: &MappedField) -> Result<
     })
 }
 
-/// The value that a source field leads to: the property of exactly that name, or else the dots are
-/// taken as steps. `None` where there is nothing, or `null`.
+/// Returns the value of a source field: the property of exactly that name or, if there is none, the property at the
+/// dotted path. `None` if there is no such property, or if its value is `null`.
 fn mapped(members: &JsonMembers<'_>, source_field: &str) -> Result<Option<String>, BadInput> {
     let Some(json) = members
         .get(source_field)
@@ -130,7 +130,7 @@ pub(super) fn example(mapping: &InputMapping, id: &str, now: Timestamp) -> Value
     json!([event])
 }
 
-/// Puts `value` where the dotted `path` leads, unless something else stands in the way.
+/// Sets the property at the dotted `path` to `value`, unless a step of the path is not an object.
 fn put(event: &mut Value, path: &str, value: &str) {
     let mut place = event;
     for name in path.split('.') {
@@ -145,8 +145,8 @@ fn put(event: &mut Value, path: &str, value: &str) {
     *place = json!(value);
 }
 
-/// Writes the original object (rule A). Only a topic whose schema was changed has others stored; these
-/// go in the Event Grid schema, which says all that is known of them.
+/// Writes the original object (rule A). Events without such an object are stored only if the schema of the topic was
+/// changed. They are written in the Event Grid schema, which includes all that is known of them.
 pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredEvent) {
     match &stored.event.data {
         EventData::Json(json) if JsonKind::of(json) == JsonKind::Object => {

@@ -1,5 +1,4 @@
-//! The record of an event that was given up: the event, and why (rule 9.3; of namespace topics
-//! rule N7).
+//! Dead-letter records: the event and the reason why it was not delivered (rule 9.3; for namespace topics rule N7).
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -31,7 +30,7 @@ pub struct DeadLetterFacts {
     pub last_attempt_at: Option<Timestamp>,
 }
 
-/// The names of what a record adds.
+/// The names of the facts in a dead-letter record.
 struct RecordNames {
     reason: &'static str,
     description: &'static str,
@@ -74,8 +73,8 @@ pub struct RecordOf<'a> {
 }
 
 impl RecordOf<'_> {
-    /// Writes what Azure would have written to storage: by the rules of the topic's kind, in the schema of
-    /// the subscription or, once that is deleted, in the one that the event was published in.
+    /// Writes the record that Azure would write to storage. The kind of the topic decides on the format. The schema is
+    /// that of the event subscription or, if the subscription is deleted, that in which the event was published.
     pub fn write(&self, event: &StoredEvent, facts: &DeadLetterFacts) -> Vec<u8> {
         let definition = self.definition;
         if self.is_in_namespace {
@@ -88,7 +87,7 @@ impl RecordOf<'_> {
     }
 }
 
-/// Only CloudEvents come without a data version.
+/// Returns the schema in which an event was published. Only CloudEvents have no data version.
 fn published_schema(event: &Event) -> DeliverySchema {
     match event.data_version {
         Some(_) => DeliverySchema::EventGridSchema,
@@ -96,8 +95,8 @@ fn published_schema(event: &Event) -> DeliverySchema {
     }
 }
 
-/// Writes the record, one JSON object: the event as it would have been delivered, a custom one wrapped
-/// in the Event Grid schema, with the facts beside its own properties.
+/// Writes a record as one JSON object: the event as it would have been delivered, with the facts beside the properties
+/// of the event. A custom event is written in the Event Grid schema.
 pub fn record(
     schema: DeliverySchema,
     topic_resource_id: &str,
@@ -112,7 +111,7 @@ pub fn record(
             EVENT_GRID.write(&mut object, facts);
         }
         DeliverySchema::CloudEventSchemaV1_0 => {
-            // An event that was dead-lettered before and published again brings its old facts along.
+            // Replaces old facts, which an event has if it was dead-lettered before and published again.
             let renewed = CLOUD_EVENTS.all();
             cloud_events::write_members(&mut object, topic_resource_id, event, &renewed);
             CLOUD_EVENTS.write(&mut object, facts);
@@ -122,9 +121,8 @@ pub fn record(
     out
 }
 
-/// Writes the record of an event of a namespace topic, one JSON object: the event as it would have been
-/// delivered, the headers of its own that `webhook` would have got with it, secrets aside, and the
-/// facts, each in an object of its own.
+/// Writes the record of an event of a namespace topic as one JSON object. The record has three inner objects: the event
+/// as it would have been delivered, the custom headers of the webhook delivery without secrets, and the facts.
 fn namespace_record(
     topic_resource_id: &str,
     event: &StoredEvent,
@@ -162,9 +160,9 @@ fn shown_headers(
     shown.collect()
 }
 
-/// `deadletterProperties`. What never happened is left out.
+/// Returns the value of `deadletterProperties`. Without a delivery attempt, its result and time are left out.
 fn broker_facts(facts: &DeadLetterFacts) -> Value {
-    // A receiver that rejects an event may say why in its own words.
+    // A receiver that rejects an event may supply its own reason.
     let reason = facts.details.reason.as_deref();
     let mut object = json!({
         "deadletterreason": reason.unwrap_or(sentence_for(facts.reason)),
@@ -180,7 +178,8 @@ fn broker_facts(facts: &DeadLetterFacts) -> Value {
     object
 }
 
-/// Azure's sentences as far as they are published; the others are ours, and stay as they are.
+/// Returns the sentence for a reason: Azure's sentence if it is published, otherwise this project's own, which must not
+/// change.
 fn sentence_for(reason: DeadLetterReason) -> &'static str {
     match reason {
         DeadLetterReason::MaxDeliveryAttemptsExceeded => "Maximum delivery attempts was exceeded.",
@@ -211,7 +210,7 @@ fn sentence_for(reason: DeadLetterReason) -> &'static str {
     }
 }
 
-/// The name of the status, where there was one; else what happened instead of an answer.
+/// Returns the name of the HTTP status of the last attempt; without a known status, a text for the outcome.
 fn result_name(outcome: Outcome, status: Option<u16>) -> String {
     let known = status.and_then(|status| StatusCode::from_u16(status).ok());
     match known.and_then(|status| status.canonical_reason()) {

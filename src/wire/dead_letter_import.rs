@@ -1,5 +1,5 @@
-//! Blobs of dead letters read back, Azure's as well as ours: the events as they were before they were given
-//! up (rule 9.2, 9.3, rule N7).
+//! Import of dead-letter blobs that Azure or this server wrote. The events are restored to their state before they were
+//! dead-lettered (rule 9.2, 9.3, rule N7).
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::wire::dead_letter::is_fact;
 use crate::wire::decode_one;
 use crate::wire::json::ObjectWriter;
 
-/// Members beside the event, or around it, in records of namespaces; Azure's own documents differ on them,
-/// and on their letter case.
+/// Members that records of namespace topics have in addition to those of the event. Azure's documents differ on
+/// these members and on their letter case.
 const AROUND: [&str; 3] = [
     "deadletterProperties",
     "brokerProperties",
@@ -23,9 +23,10 @@ const AROUND: [&str; 3] = [
 
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
-/// Reads the text of a blob, an array of records or one record: all of its events, or why none is taken.
-/// What the records say of the failed delivery is left behind. As with resubmissions, an event goes to topics of its
-/// own schema alone: others would lose its attributes. `now` and `entropy` supply what an event leaves out.
+/// Reads all events of a blob, which is an array of records or one record; one bad record rejects the whole blob. The
+/// facts about the failed delivery are dropped. An event is accepted only by a topic of its own schema, since another
+/// schema would lose its attributes; resubmissions have this restriction, too. `now` and `entropy` supply an omitted
+/// time or id.
 pub fn read(
     blob: &[u8],
     to: &InputSchema,
@@ -96,7 +97,7 @@ fn event_of(record: &RawValue) -> Result<ImportedEvent, BadInput> {
     let mut json = Vec::new();
     let mut object = ObjectWriter::open(&mut json);
     for (name, value) in &members {
-        // The topic of an Event Grid event is the one that it was lost in.
+        // Drops the topic of an Event Grid event, which names the topic where the event was dead-lettered.
         let is_elsewhere = !is_cloud_event && name == "topic";
         let is_around = AROUND.iter().any(|each| each.eq_ignore_ascii_case(name));
         if !is_elsewhere && !is_around && !is_fact(name, is_cloud_event) {

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-/// The longest duration that Azure's clients can name, which stands for "for ever" with them.
+/// The longest duration that Azure's clients can express, which they use for "for ever".
 pub const DURATION_MAX: Duration = Duration::new(922_337_203_685, 477_580_700);
 
-/// [`DURATION_MAX`] in letters.
+/// The text of [`DURATION_MAX`].
 const DURATION_MAX_TEXT: &str = "P10675199DT2H48M5.4775807S";
 
-/// Digits of a fraction that [`Duration`] can hold.
+/// Maximum number of fractional digits of the seconds of a [`Duration`].
 const FRACTION_DIGITS_MAX: usize = 9;
 
 const DAY: u64 = 86_400;
 const HOUR: u64 = 3_600;
 const MINUTE: u64 = 60;
 
-/// Why a text is not a duration.
+/// The reason why a text is not a valid duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDuration {
     #[error("it is no ISO 8601 duration such as PT30S, PT1H30M or P1DT12H")]
@@ -26,8 +26,8 @@ pub enum InvalidDuration {
     TooLong,
 }
 
-/// Reads a duration, strictly: capital letters, every unit at most once and in order, at least one of
-/// them, a fraction of seconds alone, no sign; or weeks alone.
+/// Reads a duration, strictly: capital letters, at least one unit, each unit at most once and in order, and no sign.
+/// Only seconds may have a fraction. Weeks must not be combined with other units.
 pub fn parse(text: &str) -> Result<Duration, InvalidDuration> {
     let parts = text.strip_prefix('P').ok_or(InvalidDuration::Malformed)?;
     let (date, time) = match parts.split_once('T') {
@@ -78,7 +78,7 @@ fn second(duration: Duration) -> String {
 /// Nanoseconds of a tick, in which .NET counts durations.
 const TICK_NS: u128 = 100;
 
-/// Reads a duration that may have a minus in front, in ticks; what is less than a tick is left out.
+/// Reads a duration with an optional leading minus as a number of ticks, rounded toward zero.
 pub fn to_ticks(text: &str) -> Option<i64> {
     let (sign, text) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -88,7 +88,8 @@ pub fn to_ticks(text: &str) -> Option<i64> {
     Some(i64::try_from(ticks).ok()? * sign)
 }
 
-/// Writes ticks as [`to_ticks`] reads them; the least number as the one above it, which has an opposite.
+/// Writes a number of ticks as [`to_ticks`] reads it. `i64::MIN` has no positive counterpart, so it is written as
+/// `-i64::MAX`.
 pub fn of_ticks(ticks: i64) -> String {
     const PER_SECOND: u64 = 10_000_000;
     let size = ticks.max(-i64::MAX).unsigned_abs();
@@ -108,11 +109,12 @@ struct DurationSum {
 }
 
 impl DurationSum {
-    /// Adds numbers with these letters, in this order; a letter worth nothing is one of the calendar.
+    /// Adds the numbers in `text` with the letters in `units`, in their order. A unit of 0 seconds is a calendar unit:
+    /// years or months.
     fn add_units(&mut self, text: &str, units: &[(char, u64)]) -> Result<(), InvalidDuration> {
         let mut rest = text;
         for (letter, worth) in units {
-            // The next letter there is, whatever it is, must come behind a number.
+            // Splits before the next letter, whichever it is. A number must precede it.
             let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
             let Some((number, after)) = end.map(|end| rest.split_at(end)) else {
                 break;
@@ -143,7 +145,7 @@ impl DurationSum {
         }
         self.has_units = true;
         self.has_calendar |= worth == 0;
-        // Nothing but digits: what cannot be read is too long.
+        // The text consists of digits only, so a number that does not parse is too large.
         let number = whole.parse::<u64>().ok();
         let sum = number
             .and_then(|number| number.checked_mul(worth))
@@ -171,7 +173,7 @@ impl DurationSum {
     }
 }
 
-/// `None` where there are no digits, or more than count.
+/// Converts the digits of a fraction to nanoseconds; `None` if there are no digits or too many.
 fn nanos(fraction: &str) -> Option<u32> {
     let digits = fraction.len();
     let is_number = fraction.bytes().all(|byte| byte.is_ascii_digit());

@@ -25,7 +25,7 @@ pub(super) fn array<'a>(
     events.collect()
 }
 
-/// The properties of the one object that a JSON text is; no two have the same name.
+/// Reads the properties of a JSON object. Two properties with the same name are an error.
 pub(super) fn object(text: &str) -> Result<JsonMembers<'_>, BadInput> {
     expect(JsonKind::Object, text)?;
     let members: JsonMembers<'_> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
@@ -35,13 +35,14 @@ pub(super) fn object(text: &str) -> Result<JsonMembers<'_>, BadInput> {
     }
 }
 
-/// The rejection of a text that does not parse.
+/// Returns the error for a text that is not valid JSON.
 pub(super) fn not_json(error: &serde_json::Error) -> BadInput {
     let words = json_fault::words(error);
     BadInput::malformed(format!("it is not valid JSON: {words}"))
 }
 
-/// Checks a body that was read as so many events: none of them may have more bytes. The words are Azure's.
+/// Checks that no event of a body has more than `bytes_max` bytes. `events` is the number of events that were read from
+/// the body. The error begins with Azure's words.
 pub fn check_sizes(body: &[u8], events: usize, bytes_max: usize) -> Result<(), BadInput> {
     if body.len() <= bytes_max {
         return Ok(()); // as nearly always
@@ -72,7 +73,7 @@ fn too_many(events_max: usize) -> BadInput {
 /// Rejects JSON of another kind, in Event Grid's words (rule 1.3).
 fn expect(kind: JsonKind, text: &str) -> Result<(), BadInput> {
     let found = JsonKind::of(text);
-    // What is no JSON at all is better explained by parsing it.
+    // Accepts text that is not JSON, since the parser reports a better error later.
     if found == kind || (found == JsonKind::Nothing && !text.trim_ascii().is_empty()) {
         return Ok(());
     }

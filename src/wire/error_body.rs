@@ -38,7 +38,7 @@ pub struct ErrorDetail {
 }
 
 impl ErrorBody {
-    /// Clients look for the message in either place, so it stands in both.
+    /// Creates an error with `message` both in the error and in its detail, since clients read either one.
     pub fn new(code: &str, message: String, detail_code: &str) -> Self {
         let detail = ErrorDetail {
             code: detail_code.to_owned(),
@@ -56,8 +56,8 @@ impl ErrorBody {
     }
 }
 
-/// Returns the end of the message of a rejected publish request: an id, which is also in the log, and the moment, in
-/// the place and form in which Event Grid has them.
+/// Returns the end of the error message for a rejected publish request: an id, which is also in the log, and the time.
+/// Their position and format are those of Event Grid.
 pub fn correlation(id: Uuid, now: Timestamp) -> String {
     let at = now.to_utc();
     let (hour, period) = match at.hour() {

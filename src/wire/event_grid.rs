@@ -1,4 +1,4 @@
-//! The Event Grid schema: arrays of events in, arrays of events out (rule 1.3, 2.2).
+//! The Event Grid schema: events are received and delivered in arrays (rule 1.3, 2.2).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,7 @@ use crate::wire::{envelope, field};
 /// The length of a date and time to the second.
 const SECONDS_LENGTH: usize = "2026-11-21T06:40:53".len();
 
-/// The only version of the envelope there is.
+/// The only version of the envelope.
 pub(super) const METADATA_VERSION: &str = "1";
 
 /// Reads the events of a request.
@@ -26,7 +26,8 @@ pub(super) fn decode(topic_resource_id: &str, text: &str) -> Result<Vec<Event>, 
     })
 }
 
-/// Checks that no event names another topic, as Azure does: only a test publishes what was captured elsewhere.
+/// Checks that no event names another topic, as Azure does. Only a test may publish events that were captured
+/// elsewhere.
 pub fn check_topics(topic: &TopicEntry, events: &[Event]) -> Result<(), BadInput> {
     if *topic.topic.kind.input_schema() != InputSchema::EventGridSchema {
         return Ok(());
@@ -80,7 +81,7 @@ impl<'a> EventProperties<'a> {
         let subject = field::required("subject", self.subject)?;
         let event_type = field::required("eventType", self.event_type)?;
         let time = field::required("eventTime", self.event_time)?;
-        // Resource ids are the same in any letter case.
+        // Resource ids are not case-sensitive.
         let is_other = |topic: &String| !topic.eq_ignore_ascii_case(topic_resource_id);
         Ok(Event {
             id,
@@ -98,7 +99,7 @@ impl<'a> EventProperties<'a> {
     }
 }
 
-/// A number is taken as its text, as Azure does.
+/// Reads the id of an event. A number is accepted and converted to text, as Azure does.
 fn id(value: &str) -> Result<Option<String>, BadInput> {
     match JsonKind::of(value) {
         JsonKind::Number => Ok(Some(value.trim().to_owned())),
@@ -111,7 +112,8 @@ fn id(value: &str) -> Result<Option<String>, BadInput> {
     }
 }
 
-/// A time without a zone, as PowerShell's `Get-Date -Format s` writes it, is taken as UTC, as Azure does.
+/// Adds `Z` to a time without a zone, since Azure interprets it as UTC. PowerShell's `Get-Date -Format s` writes such
+/// times.
 fn with_zone(time: String) -> String {
     let fraction = time.get(SECONDS_LENGTH..);
     let has_none = fraction.is_some_and(|rest| {
@@ -157,15 +159,15 @@ pub(super) fn example(id: &str, now: Timestamp) -> Value {
     }])
 }
 
-/// Writes an event with what it was published without stamped on (rule 2.2).
+/// Writes an event and adds the properties that it was published without (rule 2.2).
 pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredEvent) {
     let mut object = ObjectWriter::open(out);
     write_members(&mut object, topic_resource_id, stored);
     object.close();
 }
 
-/// Writes the properties of an event. Total over all events, although a CloudEvent is not delivered in
-/// this schema while its topic stays what it is (rule 2.1).
+/// Writes the properties of an event. Any event is supported, although a CloudEvent is delivered in the Event Grid
+/// schema only if the schema of its topic was changed (rule 2.1).
 pub(super) fn write_members(
     object: &mut ObjectWriter<'_>,
     topic_resource_id: &str,

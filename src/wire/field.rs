@@ -1,11 +1,11 @@
-//! The rules that fields of all schemas share: text, not blank, a moment.
+//! Checks of fields that all schemas share, such as text, required text, and date and time.
 
 use crate::base::Timestamp;
 use crate::wire::bad_input::{BadInput, quoted};
 use crate::wire::json::{self, JsonKind};
 use crate::wire::{media_type, moment, uri_reference};
 
-/// A string; `null` counts as absent.
+/// Reads an optional string; `null` counts as absent.
 pub(super) fn optional_text(field: &str, json: &str) -> Result<Option<String>, BadInput> {
     match JsonKind::of(json) {
         JsonKind::Null => Ok(None),
@@ -22,13 +22,13 @@ pub(super) fn optional_text(field: &str, json: &str) -> Result<Option<String>, B
     }
 }
 
-/// The text of what is known to be a JSON string.
+/// Returns the text of `json`, which must be a JSON string.
 pub(super) fn string(field: &str, json: &str) -> Result<String, BadInput> {
     json::string(json)
         .ok_or_else(|| BadInput::in_field(field, "its escapes do not make up valid Unicode text"))
 }
 
-/// A text that must be there and say something.
+/// Returns a required text, which must be present and not blank.
 pub(super) fn required(field: &str, text: Option<String>) -> Result<String, BadInput> {
     match text {
         Some(text) if text.trim().is_empty() => Err(BadInput::in_field(field, "it is blank")),
@@ -37,7 +37,7 @@ pub(super) fn required(field: &str, text: Option<String>) -> Result<String, BadI
     }
 }
 
-/// A URI reference, which says something.
+/// Checks that a text is a URI reference.
 pub(super) fn uri_reference(field: &str, text: String) -> Result<String, BadInput> {
     match uri_reference::problem(&text) {
         None => Ok(text),
@@ -48,7 +48,7 @@ pub(super) fn uri_reference(field: &str, text: String) -> Result<String, BadInpu
     }
 }
 
-/// A media type, such as `application/json; charset=utf-8`.
+/// Checks that a text is a media type, such as `application/json; charset=utf-8`.
 pub(super) fn media_type(field: &str, text: String) -> Result<String, BadInput> {
     if media_type::is_media_type(&text) {
         return Ok(text);
@@ -60,10 +60,10 @@ pub(super) fn media_type(field: &str, text: String) -> Result<String, BadInput> 
     Err(BadInput::in_field(field, problem))
 }
 
-/// A date and time with its zone, as RFC 3339 writes it. What other spellings of ISO 8601 are in use
-/// (`+0000` from `date`, a space for the `T`) is respelled, so that every receiver can read it.
+/// Returns a date and time with its zone in the format of RFC 3339. Other common forms of ISO 8601 (`+0000` from
+/// `date`, a space for the `T`) are converted, so that every receiver can read them.
 pub(super) fn date_time(field: &str, text: String) -> Result<String, BadInput> {
-    // The parser takes other characters between date and time than the strictest receivers do.
+    // Requires a `T`: the parser accepts other separators of date and time, which strict receivers reject.
     if text.as_bytes().get(10) == Some(&b'T') && text.parse::<Timestamp>().is_ok() {
         return Ok(text);
     }

@@ -1,5 +1,4 @@
-//! ID tokens of OpenID Connect (OpenID Connect Core 1.0, section 3.1.3.7): whether the provider signed one, and for
-//! whom and when.
+//! Validation of ID tokens (OpenID Connect Core 1.0, section 3.1.3.7): signature, audience and times.
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RSA_PSS_2048_8192_SHA256, RsaParameters,
@@ -12,19 +11,19 @@ use serde_json::{Map, Value};
 
 use crate::base::Timestamp;
 
-/// How far the provider's clock may be from ours.
+/// Maximum difference between the provider's clock and the server's clock.
 const CLOCK_SKEW_S: i64 = 60;
 
-/// Keys of a provider that are looked at: real ones have two or three.
+/// Maximum number of keys that are read from a provider. Real providers have two or three.
 const KEYS_MAX: usize = 100;
 
-/// Groups of one person that are looked at: more than directories put into a token.
+/// Maximum number of groups that are read for a user. Directories put fewer into a token.
 const GROUPS_MAX: usize = 1_000;
 
-/// Bytes of a subject (section 2).
+/// Maximum number of bytes of a subject (section 2).
 const SUBJECT_BYTES_MAX: usize = 255;
 
-/// Why a token is not believed.
+/// The reason why a token is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdTokenError {
     #[error("it is not a signed token")]
@@ -63,7 +62,7 @@ pub struct Expected<'a> {
     pub authenticated_since: Option<Timestamp>,
 }
 
-/// The public keys of a provider that are of use.
+/// The usable public keys of a provider.
 #[derive(Clone, Debug, Default)]
 pub struct KeySet(Vec<SigningKey>);
 
@@ -85,7 +84,7 @@ enum Material {
 struct TokenHeader {
     alg: String,
     kid: Option<String>,
-    /// Extensions that must be understood, and none is.
+    /// Critical extensions, which a verifier must support. None is supported.
     crit: Option<Value>,
 }
 
@@ -96,7 +95,8 @@ enum Algorithm {
 }
 
 impl Algorithm {
-    /// A list of what is understood, and so without `none` and without what a public key could be a password for.
+    /// Returns the supported algorithm of this name. `none` is not supported, nor is any algorithm in which a public
+    /// key could be misused as a shared secret.
     fn named(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rsa(&RSA_PKCS1_2048_8192_SHA256)),
@@ -183,7 +183,7 @@ impl Claims {
         self.get(name)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// The texts of a list, or one text alone.
+    /// Returns the texts of a claim that is a list of texts or a single text.
     pub fn texts(&self, name: &str) -> Vec<String> {
         let found = self.get(name);
         let list = found.and_then(Value::as_array).map(Vec::as_slice);
@@ -192,7 +192,7 @@ impl Claims {
         texts.take(GROUPS_MAX).collect()
     }
 
-    /// Reports whether a claim is there and does not mean yes. Some providers write `"true"` instead of `true`.
+    /// Reports whether a claim is present and not true. Some providers write `"true"` instead of `true`.
     pub fn denies(&self, name: &str) -> bool {
         let is_yes = |said: &Value| said.as_bool() == Some(true) || said.as_str() == Some("true");
         self.get(name).is_some_and(|said| !is_yes(said))
@@ -221,7 +221,7 @@ impl Claims {
         })
     }
 
-    /// Some providers write fractions.
+    /// Returns a time claim in whole seconds. Some providers write fractions.
     fn seconds(&self, name: &str) -> Option<i64> {
         self.0.get(name)?.as_f64().map(|seconds| seconds as i64)
     }
@@ -264,7 +264,7 @@ fn check(claims: &Claims, expected: Expected<'_>, now_s: i64) -> Result<(), IdTo
     }
     let audiences = claims.texts("aud");
     let is_for_us = audiences.iter().any(|it| it == expected.client_id);
-    // Where it is for several, it says who asked for it.
+    // A token for several audiences names the client that requested it in `azp`.
     let asked = claims.text("azp");
     let is_ours = asked.map_or(audiences.len() == 1, |it| it == expected.client_id);
     if !(is_for_us && is_ours) {
@@ -289,7 +289,7 @@ fn check(claims: &Claims, expected: Expected<'_>, now_s: i64) -> Result<(), IdTo
     if subject.is_none_or(|subject| subject.len() > SUBJECT_BYTES_MAX) {
         return Err(IdTokenError::Subject);
     }
-    // Who does not tell cannot be asked.
+    // A token without `auth_time` passes, since the age of its sign-in is unknown.
     let told = claims.seconds("auth_time");
     let since = expected.authenticated_since.map(|at| at.as_ms() / 1_000);
     match told.zip(since) {

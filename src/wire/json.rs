@@ -1,4 +1,4 @@
-//! JSON text without trees: what is looked at is found in place, everything else is passed over.
+//! Access to values in JSON text without building a tree: only the requested values are parsed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,15 +8,15 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::de::Read;
 use serde_json::value::RawValue;
 
-/// The value that `path` leads to from the JSON text `json`, as JSON text: each step is the name of a
-/// property, in this spelling or else in another letter case (rule 4.3). Of several properties with one
-/// name the last counts, as in most parsers.
+/// Returns the value at `path` in the JSON text `json`, as JSON text. Each step is the name of a property. A property
+/// with exactly this name takes precedence over one in another letter case (rule 4.3). If several properties have the
+/// same name, the last one counts, as in most parsers.
 pub fn value_at<'a>(json: &'a str, path: &[&str]) -> Option<&'a str> {
     path.iter()
         .try_fold(json, |json, name| JsonMembers::parse(json)?.find(name))
 }
 
-/// The string, number or boolean that `json` is, as plain text; `None` for anything else.
+/// Returns a JSON string, number or boolean as plain text; `None` for any other value.
 pub fn scalar_text(json: &str) -> Option<String> {
     match JsonKind::of(json) {
         JsonKind::String => string(json),
@@ -25,8 +25,8 @@ pub fn scalar_text(json: &str) -> Option<String> {
     }
 }
 
-/// The string that `json`, known to be JSON, is; `None` for anything else, and for a string that is no
-/// text because it holds half of a surrogate pair.
+/// Returns the text of a JSON string; `None` for any other value, and for a string that is not valid text because it
+/// has half of a surrogate pair. `json` must be valid JSON.
 pub(super) fn string(json: &str) -> Option<String> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
@@ -61,7 +61,7 @@ impl JsonKind {
         }
     }
 
-    /// The word for it in a sentence.
+    /// Returns the name of the kind with its article, for a sentence.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Object => "an object",
@@ -87,7 +87,7 @@ impl JsonKind {
         }
     }
 
-    /// Event Grid's word for it in its errors.
+    /// Returns the name that Event Grid uses for the kind in its errors.
     pub(super) fn token(self) -> &'static str {
         match self {
             Self::Object => "StartObject",
@@ -139,7 +139,7 @@ impl<'a> JsonMembers<'a> {
         serde_json::from_str(json).ok()
     }
 
-    /// The name that two of them share.
+    /// Returns a name that two properties share.
     pub(super) fn duplicate(&self) -> Option<&str> {
         let mut names: Vec<&str> = self.0.iter().map(|(name, _)| &**name).collect();
         names.sort_unstable();
@@ -149,7 +149,7 @@ impl<'a> JsonMembers<'a> {
             .map(|two| two[0])
     }
 
-    /// The properties, name and value.
+    /// Returns the name and the value of each property, in order.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &'a str)> {
         self.0.iter().map(|(name, value)| (&**name, value.get()))
     }
@@ -160,7 +160,7 @@ impl<'a> JsonMembers<'a> {
         Some(members.find(|(each, _)| *each == name)?.1)
     }
 
-    /// The value of the property `name`, in this spelling or else in another letter case.
+    /// Returns the value of the property `name`. Without a property in exactly this spelling, letter case is ignored.
     pub(super) fn find(&self, name: &str) -> Option<&'a str> {
         let other_case =
             |(each, value): (&str, &'a str)| each.eq_ignore_ascii_case(name).then_some(value);
@@ -184,7 +184,7 @@ impl<'de> Deserialize<'de> for JsonMembers<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                // Few envelopes have more properties than these.
+                // Few envelopes have more than ten properties.
                 let mut members = Vec::with_capacity(10);
                 while let Some((Name(name), value)) = map.next_entry()? {
                     members.push((name, value));
@@ -197,8 +197,8 @@ impl<'de> Deserialize<'de> for JsonMembers<'de> {
     }
 }
 
-/// The values of a JSON array that has at most `MAX`. Of a longer array, no more than one further value is read, and
-/// the error says that there are more.
+/// The values of a JSON array of at most `MAX` values. For a longer array, at most one further value is read, and the
+/// error states that there are more.
 #[derive(Debug)]
 pub struct AtMost<T, const MAX: usize>(pub Vec<T>);
 
@@ -213,8 +213,8 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for AtMost<T, 
     }
 }
 
-/// Reads a text that is one JSON array of at most `max` values. Of a longer one no more than one value is read behind
-/// these, and the answer is `None`.
+/// Reads a JSON array of at most `max` values. For a longer array, at most one further value is read, and the result is
+/// `None`.
 pub(super) fn at_most<'a, T: Deserialize<'a>>(
     mut text: serde_json::Deserializer<impl Read<'a>>,
     max: usize,
@@ -234,10 +234,10 @@ pub(super) fn at_most<'a, T: Deserialize<'a>>(
     Ok(Some(values))
 }
 
-/// Reads the values of an array as far as they are allowed.
+/// A visitor that reads the values of an array up to a maximum number.
 struct Elements<'a, T> {
     max: usize,
-    /// Becomes true if there are more.
+    /// Becomes true if the array has more than `max` values.
     are_more: &'a mut bool,
     of: PhantomData<T>,
 }
@@ -265,7 +265,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<'_, T> {
     }
 }
 
-/// Writes one object, property by property, straight to where it is to end up.
+/// Writes one JSON object, property by property, directly to the output.
 pub(super) struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
 }
@@ -276,13 +276,13 @@ impl<'a> ObjectWriter<'a> {
         Self { out }
     }
 
-    /// A property whose value is a string.
+    /// Writes a property whose value is a string.
     pub(super) fn text(&mut self, name: &str, value: &str) {
         self.name(name);
         write_string(self.out, value);
     }
 
-    /// A property whose value is already JSON text.
+    /// Writes a property whose value is already JSON text.
     pub(super) fn raw(&mut self, name: &str, json: &str) {
         self.name(name);
         self.out.extend_from_slice(json.as_bytes());
@@ -293,7 +293,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     fn name(&mut self, name: &str) {
-        // No value ends with this bracket, so it means that nothing was written yet.
+        // No value ends with an opening brace, so a brace at the end means that the object has no properties yet.
         if self.out.last() != Some(&b'{') {
             self.out.push(b',');
         }
@@ -306,7 +306,7 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a string is written to memory");
 }
 
-/// `text` as a JSON string.
+/// Returns `text` as a JSON string.
 pub(super) fn to_string(text: &str) -> String {
     serde_json::to_string(text).expect("a string is written to memory")
 }

@@ -1,4 +1,4 @@
-//! The rights of a client on one connection, by the tokens that it has shown.
+//! The rights that a client has on one connection through the tokens that it has presented.
 
 use std::collections::HashMap;
 
@@ -7,28 +7,29 @@ use crate::api::authority::Authority;
 use crate::base::Timestamp;
 use crate::wire::service_bus::resource::covering;
 
-/// The authorities of a connection by the paths of their resources. A lookup reads only the path and those above it,
-/// however many authorities there are.
+/// The authorities of a connection, by resource path. A lookup reads the entries of the path and its parent paths only,
+/// so its cost does not depend on the number of authorities.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClaimSet {
     by_path: HashMap<String, ShownClaim>,
-    /// The number of claims that were shown.
+    /// The number of claims ever added.
     shown: u64,
-    /// When the first of them expires.
+    /// The earliest expiry of the claims.
     first_expiry: Option<Timestamp>,
-    /// True if one that allowed more than the others do has gone since they were last looked at.
+    /// True if a claim was evicted, or replaced by one that allows less, since the last [`ClaimSet::retain`].
     has_lost: bool,
 }
 
 #[derive(Clone, Debug)]
 struct ShownClaim {
     authority: Authority,
-    /// Its place among those that were shown.
+    /// The sequence number of the claim; the lowest one is the oldest.
     place: u64,
 }
 
 impl ClaimSet {
-    /// Adds an authority, in place of the one of the same resource. Where there are too many, the oldest one goes.
+    /// Adds an authority and replaces the one for its resource. Evicts the oldest authority once there are
+    /// `CLAIMS_MAX`.
     pub(super) fn add(&mut self, authority: Authority) {
         let path = authority.path();
         if self.by_path.len() >= CLAIMS_MAX && !self.by_path.contains_key(&path) {
@@ -45,7 +46,7 @@ impl ClaimSet {
         self.note_expiry();
     }
 
-    /// Returns the first authority for what lies at `path` that `suits`.
+    /// Returns the first authority that covers `path` and satisfies `suits`.
     pub(super) fn find(
         &self,
         path: &str,
@@ -57,7 +58,7 @@ impl ClaimSet {
             .find(|each| suits(each))
     }
 
-    /// Keeps those that `keep` says.
+    /// Keeps the authorities for which `keep` returns true.
     pub(super) fn retain(&mut self, keep: impl Fn(&Authority) -> bool) {
         self.by_path.retain(|_, claim| keep(&claim.authority));
         self.has_lost = false;
@@ -68,8 +69,8 @@ impl ClaimSet {
         self.by_path.is_empty()
     }
 
-    /// Returns from when on what they have opened has to be looked at, after which [`ClaimSet::retain`] is called: when the
-    /// first of them expires, or at once where one has gone.
+    /// Returns the time from which links have to be checked against the claims again: the earliest expiry, or at once
+    /// if rights were lost. The caller then calls [`ClaimSet::retain`].
     pub(super) fn look_at(&self) -> Option<Timestamp> {
         if self.has_lost {
             return Some(Timestamp::default());
@@ -77,7 +78,7 @@ impl ClaimSet {
         self.first_expiry
     }
 
-    /// Bytes that they take.
+    /// Returns the size of the claims in bytes.
     pub(super) fn bytes(&self) -> usize {
         let each = self.by_path.iter();
         each.map(|(path, claim)| path.len() + claim.authority.bytes())

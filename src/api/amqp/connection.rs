@@ -1,5 +1,5 @@
-//! The state of one connection: bytes and answers in, bytes and events out. Nothing here waits, and the time is
-//! an argument.
+//! The state machine of one connection. Takes bytes and answers, and produces bytes and events. Does no I/O and never
+//! waits; the time is passed in as an argument.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -30,28 +30,28 @@ use crate::wire::amqp::sasl::{self, Init, Mechanism, SaslOutcome};
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::value::Map;
 
-/// The product of Azure's client for Go. It knows a missing entity by the status of its token alone; others tell more of
-/// the error that answers their attach.
+/// The product name of Azure's client for Go. This client detects a missing entity only by the status of the reply to
+/// its token. Other clients report more of the error that answers their attach.
 const GO_CLIENT: &str = "MSGolangClient";
 
-/// Bytes that have to be left for the next frame, or more of it, to be read: one of the largest size, and the message in it.
+/// Free bytes of memory required to read on: one frame of the largest size, one read, and the overhead of a message.
 const FRAME_ROOM: usize = FRAME_BYTES_MAX as usize + READ_BYTES_MAX + MESSAGE_BYTES;
 
-/// How far a connection has come.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The peer has to say which protocol it speaks.
+    /// Waits for the first protocol header.
     Header,
-    /// It has to choose a mechanism.
+    /// Waits for the peer to choose a SASL mechanism.
     Sasl,
-    /// It has shown a key that is being looked at.
+    /// The peer has presented a key, which is being checked.
     Authenticating,
-    /// It has to speak AMQP now.
+    /// Waits for the AMQP protocol header.
     AmqpHeader,
-    /// It has to open.
+    /// Waits for the peer's open.
     Opening,
     Open,
-    /// We have closed, and what the peer still sends means nothing, but for its own close.
+    /// The server has sent a close. Every frame but the peer's close is ignored.
     Closing,
     Closed,
 }
@@ -62,37 +62,38 @@ pub(super) struct Connection {
     container_id: String,
     phase: Phase,
     input: BytesMut,
-    /// Frames of the input wait for their turn.
+    /// True while complete frames may be left in the input.
     is_paused: bool,
-    /// Deliveries that frames stood for or were about, as far as no turn of others was given for them.
+    /// The processing cost of frames, in deliveries, for which the task has not yielded yet.
     steps_owed: usize,
-    /// The bytes of the input that are no whole frame yet.
+    /// The memory taken for the unprocessed input.
     unfinished: TakenBytes,
-    /// When that began.
+    /// The time since which an incomplete frame is in the input.
     unfinished_since: Option<Timestamp>,
-    /// When links were ended whose messages took too long, if nothing has come in since.
+    /// The time at which links were ended for incomplete messages, if nothing has been received since.
     silent_since: Option<Timestamp>,
-    /// When nothing was read, last: what is not finished then is not the peer's fault.
+    /// The last time at which reading was suspended. Time before it does not count against a peer with unfinished
+    /// input.
     not_read_at: Timestamp,
     frames: Frames,
     sessions: HashMap<u16, Session>,
-    /// Channel and handle of links that may still be answered.
+    /// The channel and handle of each link that may still get answers.
     places: HashMap<LinkId, (u16, u32)>,
     started_at: Timestamp,
     received_at: Timestamp,
     sent_at: Timestamp,
-    /// When we closed it, if we did.
+    /// The time at which the server began to close the connection, if it has.
     closing_at: Option<Timestamp>,
-    /// How long the end may take then.
+    /// The time that the peer then has to complete the close.
     closing_takes: Duration,
-    /// How often the peer wants to hear something.
+    /// The interval at which the peer expects at least one frame.
     heartbeat: Option<Duration>,
-    /// The peer looks for a missing entity in the answer to its token.
+    /// True if the peer detects a missing entity by the reply to its token.
     reads_missing_from_tokens: bool,
 }
 
 impl Connection {
-    /// A connection that has just been accepted.
+    /// Makes the state of a connection that was just accepted.
     pub(super) fn new(container_id: String, account: MemoryAccount, now: Timestamp) -> Self {
         Self {
             container_id,
@@ -117,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// Takes bytes of the peer.
+    /// Takes bytes that the peer has sent.
     pub(super) fn receive(&mut self, bytes: &[u8], now: Timestamp) {
         self.received_at = now;
         self.silent_since = None;
@@ -125,18 +126,18 @@ impl Connection {
         self.proceed(now);
     }
 
-    /// Reads the frames that are there, until what they cause has to be written, or others have to have their turn.
+    /// Processes the received frames, until the output is full, memory is short, or the task has to yield.
     pub(super) fn proceed(&mut self, now: Timestamp) {
         self.frames.steps = 0;
         self.is_paused = self.read(now);
         self.steps_owed += self.frames.steps;
         if self.is_paused {
             self.unfinished_since = None;
-            // No more is read until there is room.
+            // Reading stops until there is room, so the input can be counted without a check of the limit.
             return self.unfinished.resize_anyway(self.input.len());
         }
         if self.input.is_empty() {
-            // One that waits for the next frame keeps no memory for it.
+            // An idle connection keeps no input buffer.
             self.input = BytesMut::new();
             self.unfinished_since = None;
         } else if self.unfinished_since.is_none() {
@@ -153,23 +154,23 @@ impl Connection {
         is_read && !self.is_paused && !self.waits_for_memory()
     }
 
-    /// Returns whether the memory that there is for this peer is full of what it has sent, and part of that is about to be stored.
+    /// Returns whether the peer's memory is used up while messages of the peer are being stored.
     fn waits_for_memory(&self) -> bool {
         !self.frames.account.has_room(FRAME_ROOM) && self.is_storing()
     }
 
-    /// Notes that nothing is read now: what the peer does not finish meanwhile is not its fault.
+    /// Notes that reading is suspended at `now`, so that the time is not counted against the peer's unfinished input.
     pub(super) fn note_unread(&mut self, now: Timestamp) {
         self.not_read_at = now;
     }
 
-    /// Returns whether frames that have come can be read now, after others had their turn.
+    /// Returns whether received frames can be processed, now that the task has yielded.
     pub(super) fn can_proceed(&self) -> bool {
         self.is_paused && !self.waits_for_memory()
     }
 
-    /// Takes the part of a task's budget that frames have cost since the last call: after all of it, which is 128, others have
-    /// their turn.
+    /// Takes the number of units of the task's cooperative budget that frames have used since the last call. A task
+    /// yields after 128 units.
     pub(super) fn take_cost(&mut self) -> usize {
         const OF_ONE: usize = FRAME_STEPS_MAX / 128;
         let cost = self.steps_owed / OF_ONE;
@@ -187,12 +188,12 @@ impl Connection {
         self.reads_missing_from_tokens
     }
 
-    /// The account that all is counted for.
+    /// Returns the memory account of the connection.
     pub(super) fn account(&self) -> &MemoryAccount {
         &self.frames.account
     }
 
-    /// The peer has shown a key, and everything counts for `account` from now on.
+    /// Moves all memory of the connection to `account`, once the peer has presented a valid key or token.
     pub(super) fn move_to(&mut self, account: &MemoryAccount) {
         self.unfinished.move_to(account);
         for session in self.sessions.values_mut() {
@@ -201,7 +202,7 @@ impl Connection {
         self.frames.move_to(account);
     }
 
-    /// Takes the next event that the shell has to handle.
+    /// Takes the next event that the task of the connection has to handle.
     pub(super) fn next_event(&mut self) -> Option<ConnectionEvent> {
         let event = self.frames.events.pop_front()?;
         if let ConnectionEvent::Detached { link, .. } = &event {
@@ -210,7 +211,7 @@ impl Connection {
         Some(event)
     }
 
-    /// Takes the bytes to send, which count as sent from now on.
+    /// Takes the bytes to send, and counts them as sent at `now`.
     pub(super) fn take_output(&mut self, now: Timestamp) -> Vec<u8> {
         if !self.frames.output.is_empty() {
             self.sent_at = now;
@@ -218,37 +219,37 @@ impl Connection {
         std::mem::take(&mut self.frames.output)
     }
 
-    /// Returns the receipts of the messages that end in what was taken now.
+    /// Takes the receipts of the messages that end in the output of the last [`Connection::take_output`].
     pub(super) fn take_receipts(&mut self) -> VecDeque<(usize, Receipt)> {
         std::mem::take(&mut self.frames.receipts)
     }
 
-    /// Bytes that wait to be taken.
+    /// Returns the number of bytes in the output.
     pub(super) fn output_bytes(&self) -> usize {
         self.frames.output.len()
     }
 
-    /// Bytes that wait to be taken, or for the peer's window.
+    /// Returns the number of bytes in the output, and of those that wait for the peer's session window.
     pub(super) fn unsent_bytes(&self) -> usize {
         self.frames.output.len() + self.frames.blocked.bytes()
     }
 
-    /// Reports whether the connection is over once the output is sent.
+    /// Returns whether the connection ends once the output is sent.
     pub(super) fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
 
-    /// Returns by when the peer has to take what is left and to answer, once we have closed the connection.
+    /// Returns the deadline for the peer to read the remaining output and answer the close; `None` if none was begun.
     pub(super) fn close_by(&self) -> Option<Timestamp> {
         Some(self.closing_at? + self.closing_takes)
     }
 
-    /// How long the peer has to take what is left once the connection is closed, and as long again to let its stream be closed.
+    /// Returns the time that the peer has to answer a close. The shutdown of the stream may take the same time again.
     pub(super) fn closing_takes(&self) -> Duration {
         self.closing_takes
     }
 
-    /// When `tick` is due.
+    /// Returns the time at which `tick` is due.
     pub(super) fn deadline(&self) -> Timestamp {
         match self.phase {
             Phase::Header
@@ -268,12 +269,13 @@ impl Connection {
         }
     }
 
-    /// Says how long nothing was really heard: a clock that was moved makes no silence.
+    /// Corrects the time of the last receipt by the measured `silence`, so that a change of the system clock does not
+    /// look like silence.
     pub(super) fn note_silence(&mut self, silence: Duration, now: Timestamp) {
         self.received_at = self.received_at.max(now - silence);
     }
 
-    /// Does what time has made due.
+    /// Runs the timers that are due: deadlines, idle timeout and heartbeat.
     pub(super) fn tick(&mut self, now: Timestamp) {
         if now < self.deadline() {
             return;
@@ -302,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// Ends what the peer takes too long to finish.
+    /// Ends frames and messages that the peer has not completed in time.
     fn end_unfinished(&mut self, now: Timestamp) {
         if !self.wants_input() {
             self.not_read_at = now;
@@ -344,7 +346,7 @@ impl Connection {
         }
     }
 
-    /// Continues the SASL exchange, now that it is known whether the peer's key is right.
+    /// Continues the SASL exchange with the result of the check of the peer's key.
     pub(super) fn authenticated(&mut self, is_right: bool, now: Timestamp) {
         if self.phase == Phase::Authenticating {
             self.sasl_outcome(is_right);
@@ -366,42 +368,43 @@ impl Connection {
         });
     }
 
-    /// Tells the peer what became of messages that it sent.
+    /// Sends the outcomes of messages that the peer has sent.
     pub(super) fn settle_incoming(&mut self, link: LinkId, settled: Vec<(u32, DeliveryState)>) {
         self.at(link, |session, handle, frames| {
             session.settle_incoming(handle, settled, frames);
         });
     }
 
-    /// Tells the peer what became of messages that it received.
+    /// Sends the outcomes of messages that the peer has received.
     pub(super) fn settle_outgoing(&mut self, link: LinkId, settled: Vec<(u64, DeliveryState)>) {
         if let Some(session) = session_of(&self.places, &mut self.sessions, link) {
             session.settle_outgoing(settled, &mut self.frames);
         }
     }
 
-    /// Answers dispositions of what waits for the end of a transaction.
+    /// Answers dispositions of deliveries that are settled at the end of a transaction.
     pub(super) fn enlist_outgoing(&mut self, link: LinkId, enlisted: Vec<(u64, DeliveryState)>) {
         if let Some(session) = session_of(&self.places, &mut self.sessions, link) {
             session.enlist_outgoing(enlisted, &mut self.frames);
         }
     }
 
-    /// Lets the peer settle a delivery again, whose transaction was rolled back.
+    /// Lets the peer settle a delivery again after its transaction was rolled back.
     pub(super) fn reopen(&mut self, link: LinkId, delivery: u64) {
         if let Some(session) = session_of(&self.places, &mut self.sessions, link) {
             session.reopen(delivery);
         }
     }
 
-    /// Forgets deliveries by their tags: nothing is left to settle.
+    /// Removes the unsettled deliveries with the given tags, since nothing is left to settle.
     pub(super) fn forget(&mut self, link: LinkId, tags: &HashSet<Bytes>) {
         if let Some(session) = session_of(&self.places, &mut self.sessions, link) {
             session.forget_deliveries(link, tags, &mut self.frames);
         }
     }
 
-    /// Hands out messages. Returns those for which there is no credit any more.
+    /// Sends messages over a link. Returns those that were not sent for lack of credit or memory, or because the link
+    /// is gone.
     pub(super) fn deliver(
         &mut self,
         link: LinkId,
@@ -414,26 +417,26 @@ impl Connection {
         rest.or(messages).unwrap_or_default()
     }
 
-    /// Returns how many messages the peer takes over a link.
+    /// Returns the link credit that the peer has granted.
     pub(super) fn credit(&mut self, link: LinkId) -> usize {
         let credit = self.at(link, |session, handle, _| session.credit(handle));
         credit.unwrap_or_default() as usize
     }
 
-    /// Says that nothing more is there for a peer that drains up to `limit`.
+    /// Answers a drain up to `limit` once no more messages are available.
     pub(super) fn drained(&mut self, link: LinkId, limit: u32) {
         self.at(link, |session, handle, frames| {
             session.drained(handle, limit, frames);
         });
     }
 
-    /// Closes the connection for the reason `error`, and gives the peer so long for it.
+    /// Closes the connection with `error`. Gives the peer the time `within` to complete the close.
     pub(super) fn close_within(&mut self, within: Duration, error: AmqpError, now: Timestamp) {
         self.closing_takes = within;
         self.close(error, now);
     }
 
-    /// Closes the connection for the reason `error`.
+    /// Closes the connection with `error`.
     pub(super) fn close(&mut self, error: AmqpError, now: Timestamp) {
         self.closing_at = self.closing_at.or(Some(now));
         match self.phase {
@@ -444,7 +447,7 @@ impl Connection {
                 self.phase = Phase::Closing;
             }
             Phase::Opening => {
-                // An error can only be told on an open connection.
+                // An error can only be sent on an open connection.
                 self.send_open();
                 self.frames.send(0, &Performative::Close(Some(error)));
                 self.end();
@@ -454,7 +457,7 @@ impl Connection {
         }
     }
 
-    /// The peer is gone.
+    /// Ends the connection and all its sessions without sending anything.
     pub(super) fn end(&mut self) {
         self.input = BytesMut::new();
         self.unfinished.give_back(self.unfinished.bytes());
@@ -462,7 +465,7 @@ impl Connection {
         self.phase = Phase::Closed;
     }
 
-    /// Links, and bytes that wait for the peer's window.
+    /// Returns the number of links, and of bytes that wait for the peer's session window.
     #[cfg(test)]
     pub(super) fn counts(&self) -> [usize; 2] {
         [self.frames.links, self.frames.blocked.bytes()]
@@ -491,9 +494,9 @@ impl Connection {
         is_there.then(|| act(session, handle, &mut self.frames))
     }
 
-    /// Reads what came as far as it goes. Returns whether frames may be left.
+    /// Processes the input as far as possible. Returns whether complete frames may be left.
     fn read(&mut self, now: Timestamp) -> bool {
-        // Looked at once, since that is about all links. Messages that are begun to be stored meanwhile are few.
+        // Evaluated at most once, because it checks all links. Few messages begin to be stored in the meantime.
         let is_storing = OnceCell::new();
         loop {
             let has_room = self.frames.output.len() < OUTPUT_BYTES_MAX;
@@ -533,7 +536,7 @@ impl Connection {
                 self.phase = Phase::Opening;
             }
             _ => {
-                // The standard's way to say what is spoken here.
+                // AMQP 1.0 answers an unsupported protocol header with a supported one.
                 self.frames.output.extend(Protocol::Sasl.header());
                 self.end();
             }
@@ -557,7 +560,7 @@ impl Connection {
         }
     }
 
-    /// Ends a connection on which nothing more can be understood.
+    /// Closes and ends a connection whose input can no longer be processed.
     fn fail(&mut self, error: AmqpError, now: Timestamp) {
         self.close(error, now);
         self.end();
@@ -707,7 +710,7 @@ impl Connection {
                 Ok(())
             }
             Performative::Detach(detach) => session.on_detach(&detach, frames),
-            // They were dealt with before.
+            // These performatives were handled before.
             Performative::Open(_)
             | Performative::Begin(_)
             | Performative::End(_)

@@ -1,7 +1,7 @@
-//! The container that clients connect to, in AMQP's words: its nodes are entities, and links end at them.
+//! The AMQP container that clients connect to. Its nodes are messaging entities, at which links end.
 //!
-//! A connection knows frames, links and credit. The broker knows where messages are kept and what a lock means, behind
-//! these traits. Their functions return when what they report is durable, since clients get what they return.
+//! The connection handles frames, links and credit. The broker behind these traits handles message storage and locks.
+//! The functions of the traits return only after the reported result is durable, since it is passed on to clients.
 
 use std::time::Duration;
 
@@ -25,37 +25,38 @@ use crate::wire::amqp::performative::LinkRole;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::entity::EntityAddress;
 
-/// The container as one connection sees it. Its nodes are messaging entities.
+/// The container as seen by one connection.
 #[async_trait]
 pub trait Container: Send + Sync + 'static {
-    /// Finds what the rule opens, if the key is its key.
+    /// Returns the authority of an authorization rule, if the key in `credentials` is a key of the rule.
     fn plain(&self, credentials: &Plain) -> Option<Authority>;
 
-    /// Finds what the token opens.
+    /// Returns the authority that a token grants.
     fn token(&self, request: &PutToken) -> Result<Authority, AmqpError>;
 
-    /// Returns whether nothing was taken from it since it was shown.
+    /// Returns whether the rule of an authority still has the key and the rights that it had when presented.
     fn still_holds(&self, authority: &Authority) -> bool;
 
-    /// Attaches a link over which a client sends; to another entity by way of this one, if there is one.
+    /// Attaches a link over which a client sends to `entity`, or by way of it to `transfer_to`.
     async fn open_incoming(
         &self,
         entity: &EntityAddress,
         transfer_to: Option<&KnownEntity>,
     ) -> Result<Box<dyn IncomingLink>, AmqpError>;
 
-    /// Attaches a link over which a client receives. One that wants the next session may wait for it, unless it is `gone`.
+    /// Attaches a link over which a client receives. A request for the next session may wait for one, until `gone` is
+    /// cancelled.
     async fn open_outgoing(
         &self,
         request: ReceiverRequest,
         gone: &CancellationToken,
     ) -> Result<Box<dyn OutgoingLink>, AmqpError>;
 
-    /// Returns what an entity is known by, if clients can attach to it now in the role that is named; another one that is
-    /// made under its name later has another number.
+    /// Returns the id of an entity, if clients can attach to it now in `role`. An entity that is created later under
+    /// the same name has another id.
     fn identity(&self, entity: &EntityAddress, role: Option<LinkRole>) -> Result<i64, AmqpError>;
 
-    /// Answers a request. That the client may make it was checked.
+    /// Answers a management request. The caller has checked that the client is authorized.
     async fn manage(
         &self,
         entity: &KnownEntity,
@@ -63,8 +64,8 @@ pub trait Container: Send + Sync + 'static {
         by: &Actor,
     ) -> Result<ManagementReply, AmqpError>;
 
-    /// Prepares what a request does at the end of its transaction, and the answer that it has at once. That the client may
-    /// make it was checked.
+    /// Prepares the changes that a request makes at the end of its transaction, and the immediate reply. The caller has
+    /// checked that the client is authorized.
     async fn prepare(
         &self,
         entity: &KnownEntity,
@@ -72,18 +73,19 @@ pub trait Container: Send + Sync + 'static {
         by: &Actor,
     ) -> Result<(Transaction, ManagementReply), AmqpError>;
 
-    /// Says of each lock whether it is held now.
+    /// Checks for each lock that it is held now.
     async fn check_locks(
         &self,
         entity: &EntityAddress,
         tokens: Vec<Uuid>,
     ) -> Vec<Result<(), AmqpError>>;
 
-    /// Does all of it or nothing. That the client may was checked. Runs to its end even if the client is gone.
+    /// Commits all changes of a transaction or none. The caller has checked that the client is authorized. Runs to
+    /// completion even if the client is gone.
     async fn commit(&self, changes: Transaction) -> Result<(), AmqpError>;
 }
 
-/// An entity as it was found: what is done later is done to it, and to no other one that has its name then.
+/// An entity by address and id. Later operations apply to this entity only, not to another one with the same name.
 #[derive(Clone, Debug)]
 pub struct KnownEntity {
     pub address: EntityAddress,
@@ -91,25 +93,25 @@ pub struct KnownEntity {
     pub id: i64,
 }
 
-/// Says that an entity is gone, though there may be another one of its name.
+/// Returns the error for a deleted entity. Another entity may have its name by now.
 pub(super) fn deleted(entity: &EntityAddress) -> AmqpError {
     let problem = format!("The messaging entity '{entity}' was deleted.");
     AmqpError::new(NOT_FOUND, problem)
 }
 
-/// Holds all that a transaction does.
+/// The changes of a transaction.
 #[derive(Debug, Default)]
 pub struct Transaction {
     pub sends: Vec<TransactionSend>,
-    /// Scheduled messages that are cancelled, by their numbers, each time with their entity.
+    /// The numbers of cancelled scheduled messages, each list with its entity.
     pub cancels: Vec<(KnownEntity, Vec<i64>)>,
     pub settles: Vec<TransactionSettlement>,
-    /// The states that are kept with sessions, with the entity of each.
+    /// Session states to set, each with the entity of its session.
     pub states: Vec<(EntityAddress, HeldSession, Option<Bytes>)>,
 }
 
 impl Transaction {
-    /// Adds what another part does.
+    /// Adds the changes of another part of the transaction.
     pub(super) fn add(&mut self, part: Self) {
         let Self {
             sends,
@@ -123,7 +125,7 @@ impl Transaction {
         self.states.extend(states);
     }
 
-    /// Returns how many messages and states it is about.
+    /// Returns the number of messages and session states in the transaction.
     pub(super) fn count(&self) -> usize {
         let sent = self.sends.iter().map(|each| each.messages.len());
         let cancelled = self.cancels.iter().map(|(_, numbers)| numbers.len());
@@ -136,10 +138,10 @@ impl Transaction {
 #[derive(Debug)]
 pub struct TransactionSend {
     pub to: KnownEntity,
-    /// The entity that they go on to from there.
+    /// The entity to which the messages are forwarded from `to`.
     pub transfer_to: Option<KnownEntity>,
     pub messages: Vec<Message>,
-    /// The numbers that scheduled ones were promised.
+    /// The numbers promised to scheduled messages.
     pub promised: Vec<PromisedNumber>,
 }
 
@@ -148,83 +150,85 @@ pub struct TransactionSend {
 pub struct TransactionSettlement {
     /// The entity that the message was received from.
     pub of: EntityAddress,
-    /// The lock.
+    /// The token of the message's lock.
     pub token: Uuid,
     pub outcome: ReceiverOutcome,
-    /// Who may receive there, for the audit log.
+    /// The actor that has the right to receive from the entity, for the audit log.
     pub by: Actor,
-    /// The client has settled it already, and cannot do so again.
+    /// True if the client has already settled the message, and so cannot settle it again.
     pub is_settled: bool,
 }
 
-/// How a client wants to receive.
+/// A client's request to receive.
 #[derive(Clone, Debug)]
 pub struct ReceiverRequest {
     pub entity: EntityAddress,
     /// The name of the link.
     pub link: String,
-    /// Who receives, for the audit log.
+    /// The receiving actor, for the audit log.
     pub by: Actor,
-    /// The client settles messages. Otherwise they are removed once they are written.
+    /// True if messages are locked until the client settles them. Otherwise messages are removed once they are written.
     pub lock: bool,
     pub session: Option<SessionSelection>,
-    /// How long it waits for a session.
+    /// The time that the client waits for a session.
     pub session_wait: Option<Duration>,
 }
 
-/// Stores what was accepted, from its first poll on. Ready when it is durable.
+/// Stores accepted messages. Starts when first polled, and completes when the messages are durable.
 pub type Storing = BoxFuture<'static, Result<(), AmqpError>>;
 
 /// The end of a link over which a client sends.
 #[async_trait]
 pub trait IncomingLink: Send + Sync {
-    /// Bytes of a message or batch, as the client is told.
+    /// Returns the largest size of a message or batch in bytes, as announced to the client.
     fn message_bytes_max(&self) -> u64;
 
-    /// Accepts messages, which are stored whole or not at all, in the order in which they were accepted. What is stored
-    /// runs to its end even if the client is gone.
+    /// Accepts messages. All of them are stored or none, in the order of acceptance. Storing runs to completion even if
+    /// the client is gone.
     async fn send(&self, messages: Vec<Message>) -> Result<Storing, AmqpError>;
 }
 
 /// The end of a link over which a client receives.
 #[async_trait]
 pub trait OutgoingLink: Send + Sync {
-    /// The session that is held.
+    /// Returns the session that the link holds, if it has one.
     fn session(&self) -> Option<&HeldSession>;
 
-    /// Returns how long messages are locked.
+    /// Returns the lock duration of messages.
     fn lock_duration(&self) -> Duration;
 
-    /// Waits until the lock on the session has ended, and returns that as the reason for the link's end. For ever without a
-    /// session. May be dropped while it waits.
+    /// Waits until the session lock has ended, and returns the error with which the link ends. Never completes for a
+    /// link without a session. Can be cancelled.
     async fn ended(&self) -> AmqpError;
 
-    /// Waits until something can be taken. May be dropped while it waits. An error ends the link.
+    /// Waits until a message can be taken. Can be cancelled. An error ends the link.
     async fn arrival(&self) -> Result<(), AmqpError>;
 
-    /// Returns the bytes that up to `limit` messages may have.
+    /// Returns the largest total size of up to `limit` messages in bytes.
     fn bytes_max(&self, limit: usize) -> usize;
 
-    /// Locks up to `limit` messages; none if somebody was quicker. Runs to its end even if the client is gone.
-    /// An error ends the link.
+    /// Locks up to `limit` messages. Returns none if another receiver was quicker. Runs to completion even if the
+    /// client is gone. An error ends the link.
     async fn take(&self, limit: usize) -> Result<Vec<OutgoingMessage>, AmqpError>;
 
-    /// Renews the locks of messages that are not written yet. One that has lapsed stays so.
+    /// Renews the locks of messages that are not written yet. An expired lock stays expired.
     async fn renew(&self, locks: Vec<Uuid>);
 
-    /// Settles locks. Each has its own result, in the same order. Runs to its end even if the client is gone.
+    /// Settles messages by their locks. Returns one result per lock, in the same order. Runs to completion even if the
+    /// client is gone.
     async fn settle(&self, locks: Vec<(Uuid, ReceiverOutcome)>) -> Vec<Result<(), AmqpError>>;
 
-    /// The link is gone: a session is free again. What it has of messages counts as received in vain unless the client
-    /// has left in order. Other locks stay until they expire.
+    /// Closes the link and releases its session. If `in_order` is true, the messages locked in the session go back as
+    /// if not received; otherwise they count as received without success. Locks without a session stay until they
+    /// expire.
     async fn close(&self, in_order: bool);
 }
 
 /// A message on its way to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
-    /// The token of its lock.
+    /// The token of the message's lock.
     pub token: Uuid,
-    /// Encoded, as the client is to have it.
+    /// The encoded message.
     pub message: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! The container whose nodes are queues, topics and event subscriptions, the same ones that the other doors serve.
+//! The container whose nodes are queues, topics and event subscriptions. The other APIs serve the same entities.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::wire::amqp::performative::LinkRole;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::entity::EntityAddress;
 
-/// The entities of the broker, as the client of one connection reaches them.
+/// The broker's entities as seen by the client of one connection.
 pub(in crate::api) struct EntityContainer {
     state: ApiState,
     client: IpAddr,
@@ -48,7 +48,7 @@ impl EntityContainer {
         self.state.broker.resolve(entity)
     }
 
-    /// Finds the entity again, unless it is gone; another one of its name is not it.
+    /// Finds a known entity again. Fails if the entity is gone, even if another one has its name.
     fn find_again(&self, entity: &KnownEntity) -> Result<MessagingEntity, AmqpError> {
         let found = self.find(&entity.address)?;
         if found.id() == entity.id {
@@ -57,7 +57,7 @@ impl EntityContainer {
         Err(deleted(&entity.address))
     }
 
-    /// Returns what sends to an entity, or by way of it to another one.
+    /// Returns a sender to `entity`, or by way of it to `transfer_to`.
     fn sender(
         &self,
         entity: &MessagingEntity,
@@ -69,7 +69,7 @@ impl EntityContainer {
         })
     }
 
-    /// Returns who acts now.
+    /// Returns the caller for an action of `by` at the current time.
     fn caller(&self, by: &Actor) -> Caller {
         Caller {
             actor: by.clone(),
@@ -212,13 +212,13 @@ impl Container for EntityContainer {
     }
 }
 
-/// The host that a client names in the audience of a token.
+/// Returns the host in the audience of a token.
 fn host_of(audience: &str) -> &str {
     let rest = audience.split_once("://").map_or("", |(_, rest)| rest);
     rest.split('/').next().unwrap_or_default()
 }
 
-/// The signature in a request, without its scheme.
+/// Returns the shared access signature in a request, without the scheme prefix.
 pub(super) fn signature(request: &PutToken) -> Result<&str, AmqpError> {
     match request.kind {
         TokenKind::SharedAccessSignature => {
@@ -233,7 +233,7 @@ pub(super) fn signature(request: &PutToken) -> Result<&str, AmqpError> {
     }
 }
 
-/// The answer to a token that opens nothing. Programs compare what it begins with.
+/// Returns the error for a token that grants nothing. Programs compare the beginning of its description.
 pub(super) fn unproven(request: &PutToken, denied: &AccessDenied) -> AmqpError {
     let audience = &request.audience;
     let problem = format!("{denied}. The token was shown for {audience}.");

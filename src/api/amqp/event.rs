@@ -1,4 +1,4 @@
-//! The events that a connection reports to its shell.
+//! The events that the state machine of a connection reports to the connection's task.
 
 use bytes::Bytes;
 
@@ -8,10 +8,10 @@ use crate::wire::amqp::performative::Attach;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::DeliveryState;
 
-/// A link, by a number that a connection uses once.
+/// The number of a link, unique within its connection.
 pub(super) type LinkId = u64;
 
-/// Something that only others than the connection can answer or do.
+/// An event that the state machine of a connection cannot handle itself.
 #[derive(Debug)]
 pub(super) enum ConnectionEvent {
     /// Answered by `authenticated`; nothing more is read until then.
@@ -24,12 +24,12 @@ pub(super) enum ConnectionEvent {
         delivery: u32,
         format: u32,
         payload: Bytes,
-        /// The id of the one that it is part of.
+        /// The id of the transaction that the message is part of.
         transaction: Option<Bytes>,
-        /// The bytes that it counts for, until it is committed.
+        /// The memory taken for the message until it is committed.
         taken: TakenBytes,
     },
-    /// The peer takes messages up to the one with this serial number. If it drains, it waits for `drained`.
+    /// The peer accepts messages up to the serial number `limit`. If it drains, it waits for `drained`.
     Credit {
         link: LinkId,
         limit: u32,
@@ -42,12 +42,12 @@ pub(super) enum ConnectionEvent {
         decision: Decision,
         settled: bool,
     },
-    /// The peer has detached the link, and has not settled all that came over it. Followed by `Detached`.
+    /// The peer has detached the link with unsettled deliveries. Followed by `Detached`.
     Detaching { link: LinkId },
-    /// The link is no more, and nothing else is told of it.
+    /// The link has ended. No further events of the link follow.
     Detached {
         link: LinkId,
-        /// The peer has detached it itself.
+        /// True if the peer has detached the link.
         by_peer: bool,
     },
 }
@@ -55,7 +55,7 @@ pub(super) enum ConnectionEvent {
 /// A peer's decision about deliveries. Clones share its properties, since one frame can be about thousands of links.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decision {
-    /// The peer has settled them and says nothing of their outcome.
+    /// The peer has settled the deliveries without an outcome.
     None,
     Now(ReceiverOutcome),
     InTransaction(PartOfTransaction),
@@ -65,7 +65,7 @@ pub(super) enum Decision {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PartOfTransaction {
     pub(super) transaction: Bytes,
-    /// `None` if the peer names none that ends a delivery.
+    /// The terminal outcome; `None` if the peer names no terminal one.
     pub(super) outcome: Option<ReceiverOutcome>,
 }
 

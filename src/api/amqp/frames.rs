@@ -1,4 +1,4 @@
-//! The state that the parts of a connection share: its output, its events, and the counts that are limited.
+//! The state that the parts of a connection share: its output, its events, and the counters of limited resources.
 
 use std::collections::VecDeque;
 
@@ -17,18 +17,18 @@ pub(super) struct Frames {
     /// The receipts of messages in the output, each with the position in the output where its message ends.
     pub(super) receipts: VecDeque<(usize, Receipt)>,
     pub(super) events: VecDeque<ConnectionEvent>,
-    /// Bytes of a frame that the peer takes.
+    /// The largest frame in bytes that the peer accepts.
     pub(super) size_max: usize,
-    /// Counts all that is kept for the peer.
+    /// The account of the memory that is used for the peer.
     pub(super) account: MemoryAccount,
-    /// The bytes that the connection itself counts for.
+    /// The memory taken for the connection itself.
     own: TakenBytes,
-    /// The bytes of messages that the peer has granted credit but no window for.
+    /// The memory of messages that have link credit but wait for the peer's session window.
     pub(super) blocked: TakenBytes,
-    /// When a message may have taken too long to be whole.
+    /// The earliest time at which an incomplete message can be late.
     pub(super) partial_deadline: Option<Timestamp>,
     pub(super) links: usize,
-    /// Deliveries that were looked at since others had their turn, with what links count for among them.
+    /// The processing cost, in deliveries, since the task last yielded. Links count as `LINK_STEPS` deliveries.
     pub(super) steps: usize,
     next_link: LinkId,
 }
@@ -52,14 +52,14 @@ impl Frames {
         }
     }
 
-    /// Counts for `account` from now on.
+    /// Moves the memory of this state to `account`.
     pub(super) fn move_to(&mut self, account: &MemoryAccount) {
         self.own.move_to(account);
         self.blocked.move_to(account);
         self.account = account.clone();
     }
 
-    /// A message has begun.
+    /// Notes that a message which began at `now` is incomplete.
     pub(super) fn note_partial(&mut self, now: Timestamp) {
         let deadline = now + UNFINISHED_DEADLINE;
         self.partial_deadline = Some(self.partial_deadline.unwrap_or(deadline));

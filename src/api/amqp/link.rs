@@ -24,14 +24,14 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 pub(super) enum LinkStage {
-    /// The peer has attached, and waits for this answer.
+    /// The peer has attached and waits for an answer; holds the answer.
     Attaching(Box<Attach>),
     Attached,
-    /// We have detached, and what the peer still sends means nothing.
+    /// The server has sent a detach. Further frames of the peer are ignored.
     Detaching,
 }
 
-/// Our end.
+/// The server's end of a link.
 #[derive(Debug)]
 pub(super) enum LinkEnd {
     /// The peer sends.
@@ -52,16 +52,16 @@ impl LinkEnd {
 
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
-    /// Messages that began.
+    /// The number of messages that have begun.
     pub(super) delivery_count: u32,
-    /// Messages that may still begin.
+    /// The number of messages that may still begin.
     pub(super) credit: u32,
     pub(super) message_bytes_max: usize,
-    /// The peer waits for replies to what it sends, and not for what becomes of it.
+    /// True if the peer waits for replies to its messages, not for their outcomes.
     pub(super) wants_replies: bool,
-    /// The message whose last frame has not come.
+    /// The message whose last frame has not arrived.
     pub(super) partial: Option<Partial>,
-    /// Whole messages that were not answered.
+    /// Complete messages without an outcome so far, by delivery id.
     pub(super) pending: BTreeMap<u32, PendingMessage>,
 }
 
@@ -70,9 +70,9 @@ pub(super) struct Partial {
     pub(super) delivery: u32,
     pub(super) format: u32,
     pub(super) settled: bool,
-    /// The id of the one that it is part of.
+    /// The id of the transaction that the message is part of.
     pub(super) transaction: Option<Bytes>,
-    /// Nothing of it is kept.
+    /// True if the message exceeds the size limit. Its payload is discarded.
     pub(super) is_too_large: bool,
     pub(super) payload: Vec<u8>,
     /// The bytes that it counts for.
@@ -82,29 +82,29 @@ pub(super) struct Partial {
 
 #[derive(Debug)]
 pub(super) struct PendingMessage {
-    /// The peer does not wait for an answer.
+    /// True if the peer has sent the message settled and waits for no outcome.
     pub(super) settled: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    /// Messages that were sent, or given up by draining.
+    /// The AMQP delivery-count: messages sent, and credit given up by draining.
     pub(super) delivery_count: u32,
-    /// The value that `delivery_count` may reach.
+    /// The value up to which `delivery_count` may rise.
     pub(super) limit: u32,
     pub(super) drain: bool,
-    /// The outcome of messages that are not settled when the peer detaches, if it has named one.
+    /// The outcome that the peer has named for messages left unsettled when it detaches.
     pub(super) default_outcome: Option<Box<DeliveryState>>,
-    /// The peer holds a session, which it gives back as it detaches.
+    /// True if the link holds a message session, which is released when the peer detaches.
     pub(super) is_in_session: bool,
-    /// The numbers of its messages that wait for the peer's window, in their order.
+    /// The numbers of the link's messages that wait for the peer's session window, in order.
     pub(super) waiting: VecDeque<u64>,
 }
 
 impl Outgoing {
     pub(super) fn credit(&self) -> u32 {
         let credit = self.limit.wrapping_sub(self.delivery_count);
-        // Serial numbers: a limit that lies behind is no credit.
+        // Serial number arithmetic: a limit below the delivery count grants no credit.
         if credit > u32::MAX / 2 { 0 } else { credit }
     }
 }

@@ -1,4 +1,5 @@
-//! The order of what a peer does on one connection: a request takes effect after what the peer has settled before it.
+//! The order of operations on one connection: a request takes effect after all settlements that the peer sent before
+//! it.
 
 use std::convert::Infallible;
 
@@ -8,21 +9,21 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub(super) struct FrameOrder {
     held: mpsc::Sender<Infallible>,
-    /// Ends once everything that was held is done.
+    /// Closes once all turns have been dropped.
     done: mpsc::Receiver<Infallible>,
 }
 
-/// Held by a settlement until it is done.
+/// A guard that a settlement holds until it is done.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     _held: mpsc::Sender<Infallible>,
 }
 
-/// Lets a request wait for what was settled before it.
+/// Lets a request wait for all earlier settlements.
 #[derive(Debug)]
 pub(super) struct Behind {
     before: mpsc::Receiver<Infallible>,
-    /// A turn of the request itself, so that later requests wait for the same as it does.
+    /// The turn of the request itself, so that later requests wait for the same settlements.
     turn: Turn,
 }
 
@@ -39,7 +40,7 @@ impl FrameOrder {
         }
     }
 
-    /// Returns the end of all that began before.
+    /// Returns a handle that waits for all turns that began before.
     pub(super) fn behind(&mut self) -> Behind {
         let before = std::mem::replace(self, Self::new());
         Behind {
@@ -50,9 +51,9 @@ impl FrameOrder {
 }
 
 impl Behind {
-    /// Waits until all that began before is done.
+    /// Waits until all earlier turns have ended.
     pub(super) async fn wait(mut self) {
-        // Nothing is ever sent: it ends when nobody holds it any more.
+        // No value is ever sent. The channel closes when all turns are dropped.
         let _: Option<Infallible> = self.before.recv().await;
         drop(self.turn);
     }

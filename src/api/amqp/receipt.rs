@@ -1,6 +1,7 @@
-//! Receipts tell the task of a link which of its messages were written.
+//! Receipts report to the task of a link which of its messages were written.
 //!
-//! Messages that a client need not settle are removed once they are written, and handed out again if they never were.
+//! Messages that a client need not settle are removed once they are written. A message that was never written is handed
+//! out again.
 
 use std::collections::VecDeque;
 
@@ -9,20 +10,20 @@ use uuid::Uuid;
 
 use crate::api::amqp::order::{FrameOrder, Turn};
 
-/// Goes along with a message until it is written. Dropped before, it reports that the message was not.
+/// Accompanies a message until it is written. Reports that the message was not written if dropped before.
 #[derive(Debug)]
 pub(super) struct Receipt {
     token: Uuid,
-    /// `None` once it has reported.
+    /// The channel for the report; `None` once the report was sent.
     reports: Option<mpsc::UnboundedSender<WriteReport>>,
 }
 
-/// A message was written, or never will be.
+/// A report that a message was written, or will never be.
 #[derive(Debug)]
 pub(super) struct WriteReport {
     /// The token of the message's lock.
     pub(super) token: Uuid,
-    /// The place of its removal in the order of the connection; `None` if it was not written.
+    /// The turn of the message's removal in the order of the connection; `None` if the message was not written.
     pub(super) written: Option<Turn>,
 }
 
@@ -40,7 +41,7 @@ impl Receipt {
 
     fn report(&mut self, written: Option<Turn>) {
         if let Some(reports) = self.reports.take() {
-            // A task that is gone has given up its locks.
+            // A send to an ended task fails; its locks have been given up.
             let _ = reports.send(WriteReport {
                 token: self.token,
                 written,
@@ -49,18 +50,19 @@ impl Receipt {
     }
 }
 
-/// The receipts of messages that are being written, by the bytes of output that each ends with.
+/// The receipts of messages that are being written, each with the position in the output where its message ends.
 #[derive(Debug)]
 pub(super) struct Unwritten {
     receipts: VecDeque<(usize, Receipt)>,
     /// Bytes of the output that were written.
     written: usize,
-    /// Taken before the client can have the messages: what it asks then waits until they are removed.
+    /// The turn is taken before the client can receive the messages, so that later requests of the client wait until
+    /// the messages are removed.
     turn: Turn,
 }
 
 impl Unwritten {
-    /// Returns `None` without receipts.
+    /// Makes the list of unwritten messages; `None` if `receipts` is empty.
     pub(super) fn new(receipts: VecDeque<(usize, Receipt)>, order: &FrameOrder) -> Option<Self> {
         (!receipts.is_empty()).then(|| Self {
             receipts,
@@ -69,12 +71,12 @@ impl Unwritten {
         })
     }
 
-    /// Notes that so many more bytes were written. They may wait for a flush.
+    /// Notes that `bytes` more bytes were written, but perhaps not flushed.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.written += bytes;
     }
 
-    /// Reports the messages that were written, after a flush. Returns what is left.
+    /// Reports all written messages after a flush. Returns the receipts of the others, if there are any.
     pub(super) fn flushed(mut self) -> Option<Self> {
         while let Some((_, receipt)) = self.receipts.pop_front_if(|(end, _)| *end <= self.written) {
             receipt.written(&self.turn);

@@ -1,25 +1,25 @@
-//! The links of a connection over which nodes reply to requests.
+//! The links over which the nodes of a connection reply to requests.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::api::amqp::event::LinkId;
 
-/// Finds the link that a reply goes over, however many a client has.
+/// An index of reply links that finds the link for a reply without a scan.
 #[derive(Debug, Default)]
 pub(super) struct ReplyLinks {
-    /// By the node, in lower case.
+    /// The links by node address in lower case.
     by_node: HashMap<String, LinksOfNode>,
 }
 
 #[derive(Debug, Default)]
 struct LinksOfNode {
     all: BTreeSet<LinkId>,
-    /// By the address to which the client wants its replies.
+    /// The links by the reply address that the client has named.
     named: HashMap<String, BTreeSet<LinkId>>,
 }
 
 impl ReplyLinks {
-    /// Notes a link over which `node` replies, to the address `to` if the client has named one.
+    /// Adds a link over which `node` replies, with the reply address `to` if the client has named one.
     pub(super) fn add(&mut self, node: &str, to: Option<&str>, link: LinkId) {
         let of_node = self.by_node.entry(key(node)).or_default();
         of_node.all.insert(link);
@@ -28,7 +28,7 @@ impl ReplyLinks {
         }
     }
 
-    /// Forgets a link that was added so.
+    /// Removes a link that was added with the same arguments.
     pub(super) fn remove(&mut self, node: &str, to: Option<&str>, link: LinkId) {
         let node = key(node);
         let Some(of_node) = self.by_node.get_mut(&node) else {
@@ -46,7 +46,7 @@ impl ReplyLinks {
         }
     }
 
-    /// Returns the link for a reply of `node`: one with the address `to`, or else the first one of the node.
+    /// Returns the link for a reply of `node`: a link with the address `to`, otherwise the first link of the node.
     pub(super) fn find(&self, node: &str, to: Option<&str>) -> Option<LinkId> {
         let of_node = self.by_node.get(&key(node))?;
         let named = to.and_then(|to| of_node.named.get(to)?.first());
@@ -60,7 +60,7 @@ impl ReplyLinks {
     }
 }
 
-/// Addresses of nodes are the same in any letter case.
+/// Returns the index key of a node. Node addresses are case-insensitive.
 fn key(node: &str) -> String {
     node.to_ascii_lowercase()
 }

@@ -1,5 +1,5 @@
-//! The shell of a connection: it moves bytes between a stream and the connection's state, and answers between
-//! that and the tasks of links.
+//! The task of a connection. Moves bytes between a stream and the state of the connection, and passes answers between
+//! that state and the tasks of links.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -70,22 +70,23 @@ pub struct SharedServer {
     /// Returns the container for a client at this address.
     pub container: Box<dyn Fn(IpAddr) -> Arc<dyn Container> + Send + Sync>,
     pub clock: Clock,
-    /// How this process names itself.
+    /// The AMQP container id of this process.
     pub container_id: String,
-    /// Changes whenever rules, keys or the management token may have changed.
+    /// Changes whenever authorization rules, keys or the management token may have changed.
     pub access: watch::Receiver<u64>,
     /// The memory that all connections keep for their clients.
     pub memory: Memory,
     /// Ends all connections.
     pub stop: CancellationToken,
-    /// The line in the log about connections that break, of clients that have shown a key.
+    /// The rate-limited log line about connections of authenticated clients that end early.
     pub early_ends: Arc<SeldomLine>,
 }
 
 /// The memory that a connection has taken before it is served.
 pub struct ConnectionMemory {
     pub own: TakenBytes,
-    /// The account of HTTP over which a WebSocket was opened. What is left there counts for the key that is shown over the WebSocket.
+    /// The account of the HTTP connection on which a WebSocket was opened. Its remaining memory counts for the key
+    /// presented over the WebSocket.
     pub http: Option<MemoryAccount>,
 }
 
@@ -95,7 +96,7 @@ impl From<TakenBytes> for ConnectionMemory {
     }
 }
 
-/// Serves the connection of `client` to its end, and the tasks of its links to theirs.
+/// Serves the connection of `client` until it ends and the tasks of its links have ended.
 pub async fn serve<S>(
     stream: S,
     client: IpAddr,
@@ -140,7 +141,7 @@ pub async fn serve<S>(
         heard: Stopwatch::begin(),
     };
     if let Err(cause) = shell.run(stream, queue).await {
-        // Those who have shown no key would take the line from those who have.
+        // Unauthenticated clients must not use up the log line of authenticated ones.
         if shell.is_known
             && let Some(unlogged) = server.early_ends.take(server.clock.now())
         {
@@ -160,55 +161,55 @@ pub async fn serve<S>(
 struct Shell<'a> {
     server: &'a SharedServer,
     container: Arc<dyn Container>,
-    /// The peer has shown a key.
+    /// True once the peer has presented a valid key or token.
     is_known: bool,
-    /// The bytes that the stream counts for.
+    /// The memory taken for the stream.
     own: TakenBytes,
     /// See [`ConnectionMemory`].
     http: Option<MemoryAccount>,
-    /// The bytes that the output counts for.
+    /// The memory taken for the output and the read buffer.
     output: TakenBytes,
-    /// The bytes that the claims count for.
+    /// The memory taken for the claims.
     claims_kept: TakenBytes,
     connection: Connection,
     links: HashMap<LinkId, ServedLink>,
-    /// The links over which the peer takes replies.
+    /// The links over which the peer receives replies.
     replies: ReplyLinks,
-    /// The number of those over which it shows tokens.
+    /// The number of links over which the peer presents tokens.
     token_links: usize,
-    /// The rights of the peer, by the tokens that it has shown.
+    /// The rights of the peer from the keys and tokens that it has presented.
     claims: watch::Sender<ClaimSet>,
-    /// When claims that have expired were last looked for.
+    /// The time of the last check for expired claims.
     looked_at: Timestamp,
     access: watch::Receiver<u64>,
     transactions: Transactions,
     order: FrameOrder,
     commands: mpsc::UnboundedSender<Box<Command>>,
-    /// Messages that wait until the peer has taken what was sent before.
+    /// Messages that wait until earlier output has been sent.
     held: VecDeque<Deliver>,
     takes: Arc<Semaphore>,
     settled_locks: Arc<SettledLocks>,
-    /// Places for requests that are answered at once.
+    /// Limits the number of requests that are answered concurrently.
     requests: Arc<Semaphore>,
     tasks: TaskSet,
-    /// Until when a first token has to be shown.
+    /// The deadline for the first valid token; `None` once one was presented.
     token_deadline: Option<Timestamp>,
-    /// When the peer last took something, or had nothing to take.
+    /// The last time at which the peer accepted output, or there was none.
     written_at: Timestamp,
-    /// When the peer last sent something.
+    /// Measures the time since the peer last sent something.
     heard: Stopwatch,
 }
 
 /// A link that was attached.
 struct ServedLink {
     address: Address,
-    /// The right that the peer needs at the address as long as the link lasts.
+    /// The right that the peer needs at the address while the link lasts.
     right: Option<Right>,
     /// The actor that has this right, for the audit log.
     by: Actor,
     /// The id of the entity when the link was attached, if the entity existed.
     entity: Option<i64>,
-    /// The entity that its messages go on to from there, as it was when the link was attached.
+    /// The entity to which messages of the link are forwarded, as it was when the link was attached.
     transfer_to: Option<KnownEntity>,
     end: ConnectionEnd,
 }
@@ -223,7 +224,7 @@ impl ServedLink {
 }
 
 enum ConnectionEnd {
-    /// A task has it.
+    /// A task serves the link.
     Task {
         inbox: mpsc::UnboundedSender<Box<Work>>,
         credit: watch::Sender<Credit>,
@@ -231,22 +232,22 @@ enum ConnectionEnd {
         gone: CancellationToken,
         _attached: AttachedLink,
     },
-    /// The peer shows tokens.
+    /// The peer presents tokens.
     Tokens,
     /// The peer declares and discharges transactions.
     Coordinator,
-    /// The peer waits for replies of the node.
+    /// The peer receives replies of the node.
     Replies {
-        /// The address to which its requests want them.
+        /// The reply address that requests name.
         to: Option<String>,
         waiting: VecDeque<Bytes>,
-        /// The bytes that they count for.
+        /// The memory taken for the waiting replies.
         memory: TakenBytes,
     },
 }
 
-/// Writes some of `output` and returns how many bytes. Flushes if there is none, because a WebSocket keeps back what is
-/// not flushed.
+/// Writes part of `output` and returns the number of bytes written. Flushes if `output` is empty, because a WebSocket
+/// holds back unflushed bytes.
 async fn write_or_flush(
     writer: &mut (impl AsyncWrite + Unpin),
     output: &[u8],
@@ -277,7 +278,7 @@ impl Shell<'_> {
             self.give_turns().await;
             self.handle_events();
             self.deliver_held(output.len());
-            // What somebody waits for is flushed before there is more to write.
+            // Output with receipts is flushed before more output is taken.
             let is_written = output.is_empty() && (is_flushed || unwritten.is_none());
             if is_written {
                 output = self.connection.take_output(self.now()).into();
@@ -290,7 +291,7 @@ impl Shell<'_> {
             let unsent = output.len() + self.connection.output_bytes();
             self.output.resize_anyway(unsent + buffer.bytes.len());
             let has_room = unsent < self.output_bytes_max();
-            // What the tasks of links have said and done comes before more of them.
+            // Commands and ends of link tasks are handled before more input is read.
             self.tasks.join_ended();
             let reads = has_room && queue.is_empty() && !self.is_ending_too_much();
             let asked_to_close = self.connection.account().asked_to_close().clone();
@@ -335,7 +336,7 @@ impl Shell<'_> {
                     let problem = "others need the memory that is kept for this connection";
                     let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
                     self.held.clear();
-                    // Others have what a stranger keeps from now on.
+                    // The memory of an unauthenticated client is freed at once.
                     let within = if self.is_known { HURRIED_CLOSE_DEADLINE } else { Duration::ZERO };
                     self.connection.close_within(within, error, self.now());
                 }
@@ -350,14 +351,15 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Lets others have their turn after so many frames: one read of the network may bring thousands.
+    /// Yields to other tasks according to the cost of the processed frames, since one read may bring thousands of
+    /// frames.
     async fn give_turns(&mut self) {
         for _ in 0..self.connection.take_cost() {
             tokio::task::coop::consume_budget().await;
         }
     }
 
-    /// Lets all links go, and waits for what their tasks have begun.
+    /// Ends all links, and waits until their tasks have finished.
     async fn end(mut self) {
         self.connection.end();
         self.handle_events();
@@ -367,7 +369,7 @@ impl Shell<'_> {
         while self.tasks.join_next().await.is_some() {}
     }
 
-    /// Returns whether the tasks of links that the peer has detached are behind.
+    /// Returns whether more than `ENDING_TASKS_MAX` tasks of ended links are still running.
     fn is_ending_too_much(&self) -> bool {
         self.tasks.ending() > ENDING_TASKS_MAX
     }
@@ -384,7 +386,8 @@ impl Shell<'_> {
         }
     }
 
-    /// The peer has shown a key: what is kept for it counts among what is kept for those who have, if there is room.
+    /// Marks the peer as authenticated by `by`, and moves its memory to the account of the client. Fails if that
+    /// account has no room.
     fn become_known(&mut self, by: &Authority) -> Result<(), AmqpError> {
         if self.is_known {
             return Ok(());
@@ -408,14 +411,14 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Returns by when the peer has to take more of what is sent to it.
+    /// Returns the deadline for the peer to accept more output.
     fn write_by(&self) -> Timestamp {
         let by = self.written_at + WRITE_DEADLINE;
         let close_by = self.connection.close_by();
         close_by.map_or(by, |close_by| by.min(close_by))
     }
 
-    /// How long until something is due.
+    /// Returns the time until the next timer is due.
     fn deadline(&self, is_writing: bool) -> Duration {
         let expiry = self.next_expiry();
         let written = is_writing.then(|| self.write_by());
@@ -456,13 +459,14 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Returns when to look for claims that have expired or gone: not each time for one of many, since all links are looked at.
+    /// Returns the time of the next check for expired or lost claims. Checks are rate-limited, since each one visits
+    /// all links.
     fn next_expiry(&self) -> Option<Timestamp> {
         let first = self.claims.borrow().look_at()?;
         Some(first.max(self.looked_at + EXPIRY_LOOK))
     }
 
-    /// Ends the links whose tokens have expired, or have gone.
+    /// Ends the links that no remaining claim authorizes.
     fn detach_unauthorized(&mut self) {
         let now = self.now();
         let mut detached = Vec::new();
@@ -482,8 +486,8 @@ impl Shell<'_> {
         }
     }
 
-    /// Looks again at what the peer has shown, since some of it may be good for nothing any more. Without any of it left
-    /// the connection ends.
+    /// Checks the peer's claims again after a change of rules, keys or tokens. Closes the connection if no claim is
+    /// left.
     fn review(&mut self) {
         let had_any = !self.claims.borrow().is_empty();
         let container = Arc::clone(&self.container);
@@ -499,7 +503,7 @@ impl Shell<'_> {
         self.detach_gone();
     }
 
-    /// Ends the links to entities that are gone, or that nobody may use this way any more.
+    /// Ends the links to entities that are gone, or that no longer allow the link's role.
     fn detach_gone(&mut self) {
         let mut detached = Vec::new();
         for (id, link) in &self.links {
@@ -519,7 +523,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Says why links to an entity that was `known` by this number have to end; `None` as long as they can stay.
+    /// Returns the error with which links to the entity with the id `known` have to end; `None` while they can stay.
     fn gone(
         &self,
         entity: &EntityAddress,
@@ -533,7 +537,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Returns who may use a link that is to be attached, by what still opens it.
+    /// Returns the actor that may use `address` with `right`, by the claims that still hold.
     fn check(&self, address: &Address, right: Option<Right>) -> Result<Actor, AmqpError> {
         let holds = |each: &Authority| self.container.still_holds(each);
         may_use(&self.claims.borrow(), address, right, self.now(), holds)
@@ -596,7 +600,8 @@ impl Shell<'_> {
         }
     }
 
-    /// Has messages settled. The properties that it sets are kept with each of them until that is done.
+    /// Passes a settlement to the task of the link. The memory for the outcome's properties is taken for each message
+    /// until it is settled.
     fn settle(
         &mut self,
         link: LinkId,
@@ -610,7 +615,7 @@ impl Shell<'_> {
         let bytes = outcome.bytes() * deliveries.len();
         match self.connection.account().take(bytes) {
             Ok(mut memory) => {
-                // Those that the peer has settled itself count as deliveries no more.
+                // Deliveries that the peer has settled itself are no longer counted by their session.
                 memory.add_anyway(deliveries.len() * DELIVERY_BYTES);
                 attached.end.work(Work::Settle(Settle {
                     deliveries,
@@ -755,7 +760,8 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Returns the entity that messages of a link go on to, if the peer sends them by way of another one, and may send there.
+    /// Returns the entity to which messages of a link are forwarded, if the peer names one. Fails if the peer may not
+    /// send there.
     fn transfer_destination(
         &self,
         attach: &Attach,
@@ -779,8 +785,8 @@ impl Shell<'_> {
         }
     }
 
-    /// Rejects more links for tokens than there may be, with Azure's condition: Go's client begins a new connection then, and
-    /// gives up at any other.
+    /// Rejects a `$cbs` link beyond the limit, with Azure's condition. Go's client then opens a new connection, but
+    /// gives up at any other condition.
     fn check_token_links(&self, role: LinkRole) -> Result<(), AmqpError> {
         let most = if self.is_known { TOKEN_LINKS_MAX } else { 1 };
         let links = match role {
@@ -804,7 +810,7 @@ impl Shell<'_> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        // Those of links that are gone count until they have ended.
+        // Tasks of ended links count until they have ended, too.
         if self.tasks.len() >= LINKS_MAX {
             return Err(too_many_links());
         }
@@ -854,7 +860,7 @@ impl Shell<'_> {
             }
             (ConnectionEnd::Tokens, _) => self.on_token(link, &arrived),
             (ConnectionEnd::Coordinator, _) => self.on_coordination(link, &arrived),
-            // The peer receives there, so the connection lets no message through.
+            // The peer is the receiver of such a link, so the connection rejects messages over it.
             (ConnectionEnd::Replies { .. }, _) => {}
         }
     }
@@ -869,7 +875,7 @@ impl Shell<'_> {
                     self.check_named(&request.audience, &claims)
                 });
                 let (status, description) = match &claimed {
-                    // Azure's own answer; the Rust client takes no other.
+                    // Azure answers 202; the Rust client accepts no other status.
                     Ok(()) => (202, "Accepted"),
                     Err(error) => (status_of(error), error.description.as_str()),
                 };
@@ -890,8 +896,8 @@ impl Shell<'_> {
         self.connection.settle_incoming(link, settled);
     }
 
-    /// Tells a peer that the entity of its token is missing, if it looks for that there, and if the token opens the place where
-    /// the entity would be.
+    /// Fails if the entity of a token is missing, for a peer that detects this by the reply to its token. Succeeds if
+    /// the token does not cover the entity's address.
     fn check_named(&self, audience: &str, claims: &Authority) -> Result<(), AmqpError> {
         let named =
             Address::parse(audience).filter(|_| self.connection.reads_missing_from_tokens());
@@ -907,7 +913,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Answers what the coordinator of transactions is asked.
+    /// Answers a request to the transaction coordinator.
     fn on_coordination(&mut self, link: LinkId, arrived: &Arrived) {
         let delivery = arrived.delivery;
         let request = arrived.request();
@@ -948,7 +954,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Ends a transaction. Returns the answer, if there is one before it is committed.
+    /// Ends a transaction. Returns the outcome, or `None` if the outcome follows after the commit.
     fn discharge(&mut self, discharge: &Discharge) -> Result<Option<DeliveryState>, AmqpError> {
         let found = self.transactions.discharge(&discharge.transaction);
         if discharge.fail {
@@ -970,7 +976,8 @@ impl Shell<'_> {
         Ok(None)
     }
 
-    /// Checks that the peer still may do what a transaction does: what allowed it then may be gone.
+    /// Checks that the peer is still authorized for all changes of a transaction. Rights may have been lost since the
+    /// changes were added.
     fn check_transaction(&self, changes: &Transaction) -> Result<(), AmqpError> {
         let sends = changes
             .sends
@@ -996,7 +1003,7 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Commits a transaction. Its discharge came over `link`.
+    /// Commits a transaction that was discharged over `link`.
     fn commit(&mut self, link: LinkId, delivery: u32, mut ended: EndedTransaction) {
         let (container, commands) = (Arc::clone(&self.container), self.commands.clone());
         let given_back = ended.given_back();
@@ -1019,7 +1026,7 @@ impl Shell<'_> {
         });
     }
 
-    /// Tells the peer how a transaction has ended, and settles what has waited for it.
+    /// Sends the peer the outcome of a transaction, and settles the enlisted deliveries.
     fn end_transaction(&mut self, end: DischargeResult) {
         let state = match end.committed {
             Ok(()) => {
@@ -1041,7 +1048,8 @@ impl Shell<'_> {
         self.connection.settle_incoming(end.link, settled);
     }
 
-    /// Does nothing of a transaction. What the peer has settled itself goes back; the rest it can settle again.
+    /// Rolls back a transaction. Unlocks the messages that the peer has already settled; the peer can settle the others
+    /// again.
     fn roll_back(&mut self, ended: EndedTransaction) {
         self.reopen(&ended.enlisted);
         let (given_back, container) = (ended.given_back(), Arc::clone(&self.container));
@@ -1060,7 +1068,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Keeps what a request does for the end of its transaction, and answers it.
+    /// Adds the changes of a request to its transaction, and answers the request.
     fn take_part(&mut self, part: PreparedRequest) {
         let done = part.prepared.and_then(|(changes, reply)| {
             self.transactions
@@ -1080,7 +1088,7 @@ impl Shell<'_> {
         self.connection.settle_incoming(part.link, accepted);
     }
 
-    /// Keeps a message for the end of its transaction.
+    /// Adds a message to its transaction.
     fn send_in(&mut self, transaction: Bytes, link: LinkId, arrived: &Arrived) {
         let kept = arrived.messages().and_then(|messages| {
             let attached = self.links.get(&link);
@@ -1108,8 +1116,7 @@ impl Shell<'_> {
         self.connection.settle_incoming(link, settled);
     }
 
-    /// Keeps what a peer decides about messages for the end of its transaction. It is answered when it is known whether
-    /// the messages are still locked.
+    /// Adds settlements to a transaction. The peer is answered once the locks of the messages have been checked.
     fn settle_in(
         &mut self,
         part: &PartOfTransaction,
@@ -1117,7 +1124,7 @@ impl Shell<'_> {
         deliveries: Vec<DeliveredMessage>,
         settled: bool,
     ) {
-        // The peer waits for an answer, and that for a task.
+        // An unsettled disposition needs an answer, and a task that checks the locks first.
         let taken = (!settled).then(|| self.connection.account().take(TASK_BYTES));
         let room = taken.transpose();
         let held = room.map_err(|NothingLeft| nothing_left("what a transaction settles"));
@@ -1183,7 +1190,7 @@ impl Shell<'_> {
         Ok((entity, outcome))
     }
 
-    /// Looks which of the messages are still locked.
+    /// Starts a task that checks which of the messages are still locked.
     fn check_locks(
         &mut self,
         link: LinkId,
@@ -1212,7 +1219,8 @@ impl Shell<'_> {
         });
     }
 
-    /// Answers what a peer has settled in a transaction: what is still locked waits for the end, the rest is rejected.
+    /// Answers settlements in a transaction. Messages that are still locked wait for the end of the transaction; the
+    /// others are rejected.
     fn enlist(&mut self, locks: LocksChecked) {
         let LocksChecked {
             link,
@@ -1250,7 +1258,7 @@ impl Shell<'_> {
         self.transactions
             .enlist(&part.transaction, enlisted.into_iter());
         for (delivery, error) in rejected {
-            // Clients know of it by the end of the link alone.
+            // Clients detect a lost session lock only by the end of the link.
             if error.condition == SESSION_LOCK_LOST {
                 self.connection.detach(link, error);
                 continue;
@@ -1261,14 +1269,14 @@ impl Shell<'_> {
         }
     }
 
-    /// Nothing is left to do for these messages.
+    /// Tells the task of a link that these messages are settled.
     fn note_settled(&self, link: LinkId, deliveries: Vec<DeliveredMessage>) {
         if let Some(link) = self.links.get(&link) {
             link.end.work(Work::Settled(deliveries));
         }
     }
 
-    /// Returns what a link sends to, as it was when the link was attached.
+    /// Returns the entity that a link sends to, as it was when the link was attached.
     fn target(&self, link: LinkId) -> Result<KnownEntity, AmqpError> {
         let entity = self.entity(link)?;
         let known = self.links.get(&link).and_then(ServedLink::known_entity);
@@ -1278,7 +1286,7 @@ impl Shell<'_> {
         })
     }
 
-    /// Whose messages go over a link.
+    /// Returns the entity whose messages a link transfers.
     fn entity(&self, link: LinkId) -> Result<&EntityAddress, AmqpError> {
         match self.links.get(&link).map(|link| &link.address) {
             Some(Address::Messages(entity)) => Ok(entity),
@@ -1289,7 +1297,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Takes in what a token grants. The newest ones of too many count.
+    /// Adds the authority of a key or token to the claims. The oldest claim is dropped if there are too many.
     fn claim(&mut self, claims: Authority) -> Result<(), AmqpError> {
         self.become_known(&claims)?;
         self.token_deadline = None;
@@ -1319,7 +1327,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Sends a reply over the link that wants it: the one with its address, or the one of its node.
+    /// Sends a reply over the link with its reply address, otherwise over the first reply link of its node.
     fn reply(&mut self, reply: TaskReply) {
         let Some(request) = self.links.get(&reply.request) else {
             return;
@@ -1330,7 +1338,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Sends the replies that wait, and one more if there is one, as far as there is credit.
+    /// Adds `reply` to the waiting replies, if there is one, and sends as many as the credit allows.
     fn send_replies(&mut self, link: LinkId, reply: Option<TaskReply>) {
         let Some(ServedLink {
             end: ConnectionEnd::Replies {
@@ -1397,20 +1405,20 @@ impl Shell<'_> {
         }
     }
 
-    /// Hands out messages as long as the peer takes them.
+    /// Hands out held messages while there is room in the output.
     fn deliver_held(&mut self, unsent: usize) {
         while unsent + self.connection.unsent_bytes() < OUTPUT_BYTES_MAX
             && let Some(deliver) = self.held.pop_front()
         {
             drop(deliver.memory); // what is delivered counts as output from now on
             let rest = self.connection.deliver(deliver.link, deliver.messages);
-            // A task that is gone has no use for them.
+            // The send fails if the task has ended, which then needs no messages back.
             let _ = deliver.undelivered.send(rest);
         }
     }
 }
 
-/// The buffer for one read: little for a peer that sends little, so that thousands that are silent take no memory.
+/// The read buffer. Small for a peer that sends little, so that thousands of idle peers need little memory.
 struct ReadBuffer {
     bytes: Vec<u8>,
 }
@@ -1422,7 +1430,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Grows if it was full, and shrinks if it was nearly empty.
+    /// Doubles the buffer if a read filled it, and halves it if the read was less than an eighth of it.
     fn fit(&mut self, read: usize) {
         let bytes = self.bytes.len();
         let wanted = if read == bytes {
@@ -1442,13 +1450,13 @@ impl ReadBuffer {
 impl ConnectionEnd {
     fn work(&self, work: Work) {
         if let Self::Task { inbox, .. } = self {
-            // A task that has ended is about to be detached.
+            // The send fails if the task has ended; its link is about to be detached.
             let _ = inbox.send(Box::new(work));
         }
     }
 }
 
-/// Rejects an attach that asks for what is not offered.
+/// Rejects an attach that requests an unsupported feature.
 fn check_offered(attach: &Attach) -> Result<(), AmqpError> {
     let source = attach.source.as_ref();
     if let Some(problem) = source.and_then(|source| source.not_offered.as_deref()) {
@@ -1465,7 +1473,7 @@ fn check_offered(attach: &Attach) -> Result<(), AmqpError> {
     Ok(())
 }
 
-/// Unlocks messages, each for itself: some of the locks may have lapsed.
+/// Unlocks messages in separate transactions, since some of the locks may have expired.
 async fn give_back(container: &dyn Container, settlements: Vec<TransactionSettlement>) {
     for settlement in settlements {
         let given_back = Transaction {
@@ -1478,7 +1486,7 @@ async fn give_back(container: &dyn Container, settlements: Vec<TransactionSettle
     }
 }
 
-/// The node that a client names.
+/// Returns the address of the node that a client names.
 fn find(named: &str) -> Result<Address, AmqpError> {
     Address::parse(named).ok_or_else(|| {
         let problem = format!("The messaging entity {named:?} could not be found.");
@@ -1486,8 +1494,8 @@ fn find(named: &str) -> Result<Address, AmqpError> {
     })
 }
 
-/// Returns who may use a link. Where tokens are shown, and where transactions are declared, anybody may: what a
-/// transaction does is checked at its own link and at its end.
+/// Returns the actor that may use a link. Any client may use `$cbs` and the transaction coordinator. The changes of a
+/// transaction are checked at their own links and at the end of the transaction.
 fn may_use(
     shown: &ClaimSet,
     address: &Address,

@@ -1,4 +1,4 @@
-//! One session of a connection: windows, links, and the deliveries that go over them.
+//! One session of a connection: its windows, its links, and their deliveries.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -34,26 +34,26 @@ use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::terminus::LinkTarget;
 use crate::wire::amqp::value::{Map, Value};
 
-/// The property of a link in which clients read how large a batch may be.
+/// The link property that tells clients the largest size of a batch.
 const BATCH_SIZE: &str = "com.microsoft:max-message-batch-size";
 
-/// Bytes of a transfer in front of its payload, at most.
+/// The largest size of a transfer frame before its payload, in bytes.
 const TRANSFER_HEAD_MAX: usize = 128;
 
-/// How a link is answered.
+/// The contents of the answer to an attach.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Acceptance {
     /// The largest message that the peer may send.
     pub(super) message_bytes_max: Option<u64>,
-    /// The message session that it holds, which it reads in its filter.
+    /// The message session that the link holds. The peer reads it from the filter in the answer.
     pub(super) session: Option<String>,
-    /// The peer waits for replies to what it sends, and not for what becomes of it.
+    /// True if the peer waits for replies to its messages, not for their outcomes.
     pub(super) wants_replies: bool,
     pub(super) properties: Map,
 }
 
 impl Acceptance {
-    /// Accepts a link over which the peer sends messages of up to so many bytes.
+    /// Accepts a link over which the peer sends messages of up to `bytes` bytes.
     pub(super) fn up_to(bytes: u64) -> Self {
         Self {
             message_bytes_max: Some(bytes),
@@ -61,8 +61,8 @@ impl Acceptance {
         }
     }
 
-    /// Accepts a link over which the peer sends messages of up to so many bytes. Where these may be larger than usual, batches
-    /// may not, as in Azure: clients fill them up to the size that they read here.
+    /// Accepts a link over which the peer sends messages of up to `bytes` bytes. If this is above the usual maximum,
+    /// batches stay limited to the usual maximum, as in Azure, because clients fill batches up to the announced size.
     pub(super) fn of_messages(bytes: u64) -> Self {
         let usual = i64::try_from(MESSAGE_BYTES_MAX).unwrap_or(i64::MAX);
         let batch = (Value::symbol(BATCH_SIZE), Value::Long(usual));
@@ -72,7 +72,7 @@ impl Acceptance {
         }
     }
 
-    /// Accepts a link over which the peer sends requests of up to so many bytes.
+    /// Accepts a link over which the peer sends requests of up to `bytes` bytes.
     pub(super) fn of_requests(bytes: u64) -> Self {
         Self {
             wants_replies: true,
@@ -86,9 +86,9 @@ impl Acceptance {
 pub(super) struct HandedOutMessage {
     pub(super) tag: Bytes,
     pub(super) message: Bytes,
-    /// The peer need not say what became of it.
+    /// True if the message is sent settled, so that the peer sends no disposition.
     pub(super) settled: bool,
-    /// Reports that it was written, if somebody waits for that.
+    /// Reports that the message was written, if the link's task needs to know.
     pub(super) receipt: Option<Receipt>,
 }
 
@@ -99,13 +99,13 @@ pub(super) enum SessionFault {
     Connection(AmqpError),
 }
 
-/// Returns the error that there is no memory for `what`.
+/// Returns the error for a lack of memory for `what`.
 pub(super) fn nothing_left(what: &str) -> AmqpError {
     let problem = format!("there is no memory left for {what}; settle, detach or close something");
     AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem)
 }
 
-/// Returns the error that a connection has as many links as it may have. One counts until its task has ended.
+/// Returns the error for a connection with too many links. A link counts until its task has ended.
 pub(super) fn too_many_links() -> AmqpError {
     let problem = format!("a connection has at most {LINKS_MAX} links");
     AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem)
@@ -114,24 +114,24 @@ pub(super) fn too_many_links() -> AmqpError {
 #[derive(Debug)]
 pub(super) struct Session {
     channel: u16,
-    /// We have ended it, and what the peer still sends means nothing.
+    /// True once the server has sent an end. Further frames of the peer are ignored.
     pub(super) is_ending: bool,
     next_incoming_id: u32,
     incoming_window: u32,
     next_outgoing_id: u32,
     remote_incoming_window: u32,
-    /// By the peer's handle, which is ours, too.
+    /// The links by handle. Both peers use the same handle.
     links: HashMap<u32, Link>,
-    /// The handles of the links that the peer would take over by attaching them anew.
+    /// The handles of links by role and name. A new attach with the same role and name takes over the link.
     named: HashMap<(LinkRole, Arc<str>), u32>,
-    /// Messages that wait for the peer's window, by number, the first of them perhaps sent in part.
+    /// Messages that wait for the peer's session window, by number. The first one may have been sent in part.
     waiting: BTreeMap<u64, OutgoingTransfer>,
-    /// Messages that the peer has not settled, by number. They belong to the session: the peer may settle them after it has
-    /// detached their link.
+    /// Messages that the peer has not settled, by number. Kept by the session, since the peer may settle them after it
+    /// has detached their link.
     unsettled: BTreeMap<u64, UnsettledDelivery>,
-    /// Links that the peer has detached, of which something is not settled, with the bytes that each counts for.
+    /// Detached links that still have unsettled deliveries, with the memory taken for each link.
     detached: HashMap<LinkId, TakenBytes>,
-    /// The numbers of the deliveries of each link that are not settled, if there are any.
+    /// The numbers of the unsettled deliveries of each link. Links without any have no entry.
     unsettled_of: HashMap<LinkId, BTreeSet<u64>>,
     next_delivery: u64,
     /// The bytes that it counts for.
@@ -152,17 +152,17 @@ struct OutgoingTransfer {
 struct UnsettledDelivery {
     link: LinkId,
     tag: Bytes,
-    /// The peer has said what becomes of it, and waits for an answer.
+    /// True if the peer has sent a disposition and waits for the answer.
     is_answering: bool,
     /// The bytes that it counts for.
     taken: TakenBytes,
 }
 
-/// The messages that have not come in whole.
+/// The result of a check for incomplete messages that are late.
 pub(super) struct LateMessages {
-    /// True if links have ended because theirs took too long.
+    /// True if links were ended because their messages took too long.
     pub(super) has_ended: bool,
-    /// When the first of the others began.
+    /// The time at which the earliest of the other incomplete messages began.
     pub(super) next: Option<Timestamp>,
 }
 
@@ -200,7 +200,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Returns whether messages of the peer are not answered yet.
+    /// Returns whether messages of the peer wait for an outcome.
     pub(super) fn is_storing(&self) -> bool {
         self.links.values().any(|link| match &link.end {
             LinkEnd::Incoming(incoming) => !incoming.pending.is_empty(),
@@ -208,7 +208,7 @@ impl Session {
         })
     }
 
-    /// Counts for `account` from now on.
+    /// Moves the memory of the session to `account`.
     pub(super) fn move_to(&mut self, account: &MemoryAccount) {
         self.taken.move_to(account);
         for link in self.links.values_mut() {
@@ -229,7 +229,7 @@ impl Session {
         }
     }
 
-    /// Ends the links over which a message has been coming in since before `began_before`.
+    /// Ends the links with an incomplete message that began at `began_before` or earlier.
     pub(super) fn end_late(
         &mut self,
         began_before: Timestamp,
@@ -264,7 +264,7 @@ impl Session {
         }
     }
 
-    /// Ends all links without a word to the peer, for whom they have ended, too.
+    /// Ends all links without a detach, since the end of the session or connection ends them for the peer, too.
     pub(super) fn end_links(&mut self, frames: &mut Frames) {
         let handles: Vec<u32> = self.links.keys().copied().collect();
         frames.steps += LINK_STEPS * handles.len();
@@ -281,7 +281,7 @@ impl Session {
         self.unsettled_of.clear();
     }
 
-    /// Returns the number of the link that the peer begins.
+    /// Handles an attach of the peer, and returns the number of the new link.
     pub(super) fn attach(
         &mut self,
         attach: Box<Attach>,
@@ -306,7 +306,7 @@ impl Session {
         self.steal(&attach, frames);
         let end = match attach.role {
             LinkRole::Sender => LinkEnd::Incoming(Incoming {
-                // .NET's client leaves it out.
+                // .NET's client omits the initial-delivery-count.
                 delivery_count: attach.initial_delivery_count.unwrap_or(0),
                 ..Incoming::default()
             }),
@@ -322,7 +322,7 @@ impl Session {
         let (taken, rejection) = match room {
             Ok(taken) => (taken, None),
             Err(error) => {
-                // It is there until the peer answers its detach.
+                // A rejected link stays until the peer answers its detach.
                 let least = frames.account.take(REJECTED_LINK_BYTES);
                 let taken = least.map_err(|NothingLeft| SessionFault::Session(error.clone()))?;
                 (taken, Some(error))
@@ -340,7 +340,7 @@ impl Session {
         let link = Link {
             id,
             name,
-            // What the answer needs, and nothing else of what came.
+            // Keeps only the fields that the answer needs.
             stage: LinkStage::Attaching(Box::new(answer_to(&attach))),
             end,
             taken,
@@ -353,7 +353,7 @@ impl Session {
         Ok(id)
     }
 
-    /// Ends the link of the name and direction that the peer attaches anew (AMQP 1.0, 2.6.1).
+    /// Ends the existing link with the name and role of a new attach (AMQP 1.0, 2.6.1).
     fn steal(&mut self, attach: &Attach, frames: &mut Frames) {
         let name = (attach.role, attach.name.as_str().into());
         if let Some(handle) = self.named.remove(&name) {
@@ -362,7 +362,7 @@ impl Session {
         }
     }
 
-    /// Lets the name of a link that ends be another's.
+    /// Frees the name of a link that ends, for use by another link.
     fn free_name(&mut self, handle: u32) {
         let Some(link) = self.links.get(&handle) else {
             return;
@@ -373,12 +373,12 @@ impl Session {
         }
     }
 
-    /// Reports whether `link` is at this handle. Once it is gone, another link may have the handle.
+    /// Returns whether `link` has this handle. Another link may use the handle after `link` is gone.
     pub(super) fn has(&self, handle: u32, link: LinkId) -> bool {
         self.links.get(&handle).is_some_and(|each| each.id == link)
     }
 
-    /// Answers an attach, and starts what the peer has asked for since.
+    /// Answers an attach, and grants credit or reports the credit that the peer has granted since.
     pub(super) fn accept(&mut self, handle: u32, with: Acceptance, frames: &mut Frames) {
         let Some(link) = self.links.get_mut(&handle) else {
             return;
@@ -420,8 +420,8 @@ impl Session {
         }
     }
 
-    /// Answers an attach without the node, since its link is to end. Clients know a link by this answer: when one is detached
-    /// that they do not know, they end all of their links.
+    /// Answers an attach without source and target, since the link is about to end. Clients know a link only after this
+    /// answer, and end all their links when an unknown one is detached.
     fn answer_without_node(&self, handle: u32, frames: &mut Frames) {
         let stage = self.links.get(&handle).map(|link| &link.stage);
         if let Some(LinkStage::Attaching(answer)) = stage {
@@ -432,7 +432,7 @@ impl Session {
         }
     }
 
-    /// Ends a link for the reason `error`, or rejects its attach.
+    /// Ends a link with `error`, or rejects its attach.
     pub(super) fn detach(&mut self, handle: u32, error: AmqpError, frames: &mut Frames) {
         self.answer_without_node(handle, frames);
         let Some(link) = self.links.get_mut(&handle) else {
@@ -457,7 +457,7 @@ impl Session {
         self.drop_deliveries(handle, id, frames);
     }
 
-    /// The peer ends a link, or answers that it has ended.
+    /// Handles a detach by which the peer ends a link or confirms its end.
     pub(super) fn on_detach(
         &mut self,
         detach: &Detach,
@@ -479,7 +479,7 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets a link that the peer has detached, but not what it may still settle.
+    /// Removes a link that the peer has detached. Keeps the deliveries that the peer may still settle.
     fn on_detached(&mut self, handle: u32, frames: &mut Frames) {
         let Some(Link {
             id,
@@ -509,7 +509,7 @@ impl Session {
         }
     }
 
-    /// Gives messages back that wait for the peer's window: it has not got the whole of them.
+    /// Releases messages that wait for the peer's session window, since the peer has not received all of their frames.
     fn release_unsent(&mut self, handle: u32, link: LinkId, frames: &mut Frames) {
         let unsent = self.waiting_of(handle).filter_map(|number| {
             let tag = &self.unsettled.get(&number)?.tag;
@@ -522,7 +522,7 @@ impl Session {
         self.settle_for_peer(link, deliveries, &DeliveryState::Released, frames);
     }
 
-    /// The numbers of the messages of a link that wait for the peer's window.
+    /// Returns the numbers of a link's messages that wait for the peer's session window.
     fn waiting_of(&self, handle: u32) -> impl Iterator<Item = u64> {
         let end = self.links.get(&handle).map(|link| &link.end);
         let waiting = match end {
@@ -532,7 +532,7 @@ impl Session {
         waiting.into_iter().flatten().copied()
     }
 
-    /// Has everything that came over a link and is not settled end as the peer has asked for that case.
+    /// Settles the unsettled deliveries of a link with the default outcome that the peer has named.
     fn settle_by_default(&mut self, link: LinkId, state: &DeliveryState, frames: &mut Frames) {
         let numbers = self.unsettled_of.get(&link).into_iter().flatten();
         let ended = numbers.filter_map(|number| {
@@ -546,7 +546,7 @@ impl Session {
         self.settle_for_peer(link, deliveries, state, frames);
     }
 
-    /// Settles deliveries that the peer has said nothing of, and hears nothing more of.
+    /// Settles deliveries on behalf of the peer, without a disposition from or to the peer.
     fn settle_for_peer(
         &mut self,
         link: LinkId,
@@ -569,7 +569,7 @@ impl Session {
         });
     }
 
-    /// Lets a link go that the peer has detached, once all that came over it is settled.
+    /// Removes a link that the peer has detached, once all its deliveries are settled.
     fn end_detached(&mut self, link: LinkId, frames: &mut Frames) {
         if !self.unsettled_of.contains_key(&link) && self.detached.remove(&link).is_some() {
             frames.event(ConnectionEvent::Detached {
@@ -579,7 +579,7 @@ impl Session {
         }
     }
 
-    /// Takes a delivery from those that are not settled.
+    /// Removes a delivery from the unsettled ones, and returns it.
     fn take_unsettled(&mut self, delivery: u64) -> Option<UnsettledDelivery> {
         let taken = self.unsettled.remove(&delivery)?;
         if let Some(numbers) = self.unsettled_of.get_mut(&taken.link) {
@@ -591,7 +591,7 @@ impl Session {
         Some(taken)
     }
 
-    /// Forgets deliveries of a link by their tags.
+    /// Removes the unsettled deliveries of a link with the given tags.
     pub(super) fn forget_deliveries(
         &mut self,
         link: LinkId,
@@ -628,7 +628,7 @@ impl Session {
         self.links.remove(&handle);
     }
 
-    /// Gives back what the deliveries of a link count for.
+    /// Removes all deliveries of a link, which frees their memory.
     fn drop_deliveries(&mut self, handle: u32, id: LinkId, frames: &mut Frames) {
         self.drop_waiting(handle, frames);
         let numbers = self.unsettled_of.remove(&id).unwrap_or_default();
@@ -644,7 +644,7 @@ impl Session {
         }
     }
 
-    /// Drops the messages of a link that wait for the peer's window.
+    /// Drops the messages of a link that wait for the peer's session window.
     fn drop_waiting(&mut self, handle: u32, frames: &mut Frames) {
         let Some(Link {
             end: LinkEnd::Outgoing(outgoing),
@@ -692,7 +692,7 @@ impl Session {
         Ok(())
     }
 
-    /// Everything that was there when the peer drained up to `limit` has been handed out.
+    /// Answers a drain up to `limit`, after all available messages have been handed out.
     pub(super) fn drained(&mut self, handle: u32, limit: u32, frames: &mut Frames) {
         let Some(Link {
             end: LinkEnd::Outgoing(outgoing),
@@ -702,7 +702,7 @@ impl Session {
         else {
             return;
         };
-        // A flow that came meanwhile has its own answer.
+        // A newer flow of the peer gets its own answer.
         if outgoing.drain && outgoing.limit == limit {
             outgoing.drain = false;
             if outgoing.credit() > 0 {
@@ -718,7 +718,7 @@ impl Session {
         frames: &mut Frames,
         now: Timestamp,
     ) -> Result<(), SessionFault> {
-        // It is renewed in time; what bounds a peer is credit, and the bytes that are read.
+        // The window is renewed in time. A peer is limited by its credit and by the bytes that are read.
         self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
         debug_assert!(
             self.incoming_window >= INCOMING_WINDOW / 2,
@@ -775,7 +775,7 @@ impl Session {
         self.renew_window(frames)
     }
 
-    /// Lets the peer send more frames, once half of what it may send is used up.
+    /// Renews the incoming window once half of it is used.
     fn renew_window(&mut self, frames: &mut Frames) -> Result<(), SessionFault> {
         if self.incoming_window < INCOMING_WINDOW / 2 {
             self.incoming_window = INCOMING_WINDOW;
@@ -784,8 +784,8 @@ impl Session {
         Ok(())
     }
 
-    /// Tells the peer what became of its messages, and lets it send as many more. A rejection that the peer does not wait
-    /// for ends the link, so that it is not silent.
+    /// Sends the outcomes of the peer's messages, and renews its credit. A rejection without a disposition, because the
+    /// message was sent settled or expects a reply, ends the link, so that the peer notices it.
     pub(super) fn settle_incoming(
         &mut self,
         handle: u32,
@@ -820,7 +820,7 @@ impl Session {
         }
     }
 
-    /// Lets the peer send more, once half of what it may send is used up.
+    /// Renews the peer's credit once half of it is used.
     fn grant(&mut self, handle: u32, frames: &mut Frames) {
         let Some(Link {
             end: LinkEnd::Incoming(incoming),
@@ -841,7 +841,7 @@ impl Session {
         }
     }
 
-    /// Returns how many messages the peer takes over a link.
+    /// Returns the link credit that the peer has granted.
     pub(super) fn credit(&self, handle: u32) -> u32 {
         match self.links.get(&handle).map(|link| (&link.end, &link.stage)) {
             Some((LinkEnd::Outgoing(outgoing), LinkStage::Attached)) => outgoing.credit(),
@@ -849,7 +849,7 @@ impl Session {
         }
     }
 
-    /// Hands out messages as far as there is credit. Returns the others.
+    /// Hands out messages as far as credit and memory allow. Returns the others.
     pub(super) fn deliver(
         &mut self,
         handle: u32,
@@ -894,7 +894,7 @@ impl Session {
                 .add_anyway(SENDING_BYTES + message.message.len());
             let sending = OutgoingTransfer {
                 handle,
-                // As Azure has it: nothing is left to settle.
+                // A settled message has an empty tag, as in Azure, since nothing is left to settle.
                 tag: if message.settled {
                     Bytes::new()
                 } else {
@@ -912,7 +912,7 @@ impl Session {
         returned
     }
 
-    /// Sends as many frames as the peer has room for.
+    /// Sends waiting messages as far as the peer's session window allows.
     fn send_waiting(&mut self, frames: &mut Frames) {
         let payload_max = frames.size_max - TRANSFER_HEAD_MAX;
         while self.remote_incoming_window > 0
@@ -956,7 +956,7 @@ impl Session {
         );
     }
 
-    /// The first message of a link that waited for the peer's window waits no more.
+    /// Notes that the first waiting message of a link was sent completely.
     fn note_sent(&mut self, handle: u32) {
         if let Some(link) = self.links.get_mut(&handle)
             && let LinkEnd::Outgoing(outgoing) = &mut link.end
@@ -1021,7 +1021,7 @@ impl Session {
         }
     }
 
-    /// Answers what the peer says of runs of deliveries that are not its any more.
+    /// Rejects dispositions about ranges of deliveries that the peer no longer holds.
     fn answer_lapsed(&self, lapsed: Vec<(u32, u32)>, frames: &mut Frames) {
         let error = AmqpError::new(MESSAGE_LOCK_LOST, LockError::LockLost.to_string());
         let state = DeliveryState::Rejected(Some(error));
@@ -1030,7 +1030,7 @@ impl Session {
         self.send_runs(LinkRole::Sender, runs, true, frames);
     }
 
-    /// The whole number of a delivery, of which the peer tells the lower half.
+    /// Returns the 64-bit number of a delivery from the 32-bit id that the peer uses.
     fn delivery_number(&self, id: u32) -> u64 {
         let behind = (self.next_delivery as u32).wrapping_sub(id);
         if behind > u32::MAX / 2 {
@@ -1040,7 +1040,7 @@ impl Session {
         }
     }
 
-    /// Answers dispositions.
+    /// Answers the peer's dispositions, and settles the deliveries.
     pub(super) fn settle_outgoing(
         &mut self,
         settled: Vec<(u64, DeliveryState)>,
@@ -1121,7 +1121,7 @@ impl Session {
         }
     }
 
-    /// Tells the windows, and the state of a link if one is named.
+    /// Sends a flow with the session windows, and with the state of a link if `handle` names one.
     fn send_flow(&self, handle: Option<u32>, drain: bool, frames: &mut Frames) {
         let mut flow = Flow {
             next_incoming_id: Some(self.next_incoming_id),
@@ -1148,7 +1148,8 @@ impl Session {
 }
 
 impl Incoming {
-    /// Adds a frame. Returns the message once it is whole. What is wrong with it alone ends the link.
+    /// Adds a transfer frame. Returns the message once it is complete. An error in the message alone ends only the
+    /// link.
     fn take_in(
         &mut self,
         transfer: &Transfer,
@@ -1177,7 +1178,7 @@ impl Incoming {
             _ => 0,
         };
         if partial.is_too_large || bytes > self.message_bytes_max.saturating_add(envelope_max) {
-            // It is read to its end, since the link can go on after that.
+            // The message is still read to its end, since the link can be used afterwards.
             partial.is_too_large = true;
             partial.payload = Vec::new();
         } else {
@@ -1218,7 +1219,7 @@ impl Incoming {
             format: transfer.message_format.unwrap_or(0),
             settled: false,
             transaction: match &transfer.state {
-                // A slice of it would keep the whole frame.
+                // Copies the id, because a slice would keep the whole frame in memory.
                 Some(DeliveryState::Transactional(part)) => {
                     Some(Bytes::copy_from_slice(&part.transaction))
                 }
@@ -1233,7 +1234,7 @@ impl Incoming {
 }
 
 impl Partial {
-    /// Returns how a frame differs from the first one in what all frames of a message have in common.
+    /// Returns an error text if a frame contradicts the delivery-id or message-format of the message's first frame.
     fn contradiction(&self, transfer: &Transfer) -> Option<&'static str> {
         if transfer.delivery_id.is_some_and(|id| id != self.delivery) {
             return Some("the delivery-id changes within a message");
@@ -1243,7 +1244,7 @@ impl Partial {
             .then_some("the message-format changes within a message")
     }
 
-    /// Makes room for as many bytes as a frame has, and for as many as came before, but not for much more than will come.
+    /// Reserves room for `bytes` more bytes, or for as many as were received so far, up to one frame, if that is more.
     fn make_room(&mut self, bytes: usize) {
         if self.payload.capacity() - self.payload.len() < bytes {
             let more = self.payload.len().min(FRAME_BYTES_MAX as usize);
@@ -1252,7 +1253,7 @@ impl Partial {
     }
 }
 
-/// Bytes of the texts that a client attaches with.
+/// Returns the total length of the names in an attach, in bytes: link name, addresses and session id.
 pub(super) fn named_bytes(attach: &Attach) -> usize {
     let source = attach.source.as_ref().map_or(0, |source| {
         let session = match source.session() {
@@ -1269,7 +1270,7 @@ pub(super) fn named_bytes(attach: &Attach) -> usize {
     attach.name.len() + source + target + onward
 }
 
-/// Returns the attach that answers the peer's: the same link, seen from our end.
+/// Returns the answer to the peer's attach: the same link from the server's end.
 fn answer_to(attach: &Attach) -> Attach {
     let source = attach.source.clone();
     let target = attach.target.clone();
@@ -1280,9 +1281,9 @@ fn answer_to(attach: &Attach) -> Attach {
             LinkRole::Sender => LinkRole::Receiver,
             LinkRole::Receiver => LinkRole::Sender,
         },
-        // What the peer asks for is given: .NET's client keeps empty tags for what it sends settled.
+        // Confirms the requested mode. .NET's client keeps empty tags for the messages that it sends settled.
         sender_settles: attach.sender_settles,
-        // A sender that asks for more still gets one answer, the last one.
+        // A sender that requests mode second still gets a single, settled disposition.
         receiver_settles: match attach.role {
             LinkRole::Sender => ReceiverSettles::First,
             LinkRole::Receiver => attach.receiver_settles,

@@ -9,8 +9,8 @@ use crate::model::session::{HeldSession, SessionError};
 use crate::model::subscription::SubscriptionId;
 use crate::wire::amqp::management::NamedSession;
 
-/// The sessions that the links of a connection hold. A client names a session in its requests, or the link that holds
-/// it, and may do so as long as the session is here.
+/// The sessions that the links of a connection hold. A request of a client names a session by its id or by the link
+/// that holds it, which is valid as long as the session is in this map.
 #[derive(Default)]
 pub(super) struct HeldSessions(Mutex<HashMap<(SubscriptionId, String), OfLink>>);
 
@@ -31,7 +31,7 @@ impl HeldSessions {
         self.0.lock().unwrap().insert(key, of_link);
     }
 
-    /// Keeps the lock on a session as it is now.
+    /// Replaces the stored state of a held session after its lock was renewed.
     pub(super) fn renew(&self, renewed: HeldSession) {
         let key = (renewed.of, renewed.name.clone());
         if let Some(found) = self.0.lock().unwrap().get_mut(&key) {
@@ -45,7 +45,7 @@ impl HeldSessions {
         found.map(|found| found.held.clone())
     }
 
-    /// Returns the name of the session that a request is about, by itself or by the link that holds it.
+    /// Returns the id of the session that a request names, either directly or by the link that holds the session.
     pub(super) fn named(&self, of: SubscriptionId, session: NamedSession) -> Option<String> {
         session.id.or_else(|| {
             let link = session.link?;
@@ -56,7 +56,7 @@ impl HeldSessions {
         })
     }
 
-    /// Returns a session that the connection holds.
+    /// Returns a session that the connection holds, or an error if its lock is lost.
     pub(super) fn held(
         &self,
         of: SubscriptionId,
@@ -66,14 +66,14 @@ impl HeldSessions {
         held.ok_or_else(|| SessionError::LockLost.into())
     }
 
-    /// When the lock on a session ends as far as it is held.
+    /// Returns when the lock on a session ends, or `None` if the connection does not hold it under this lock token.
     pub(super) fn end_of(&self, held: &HeldSession) -> Option<Timestamp> {
         self.find(held.of, &held.name)
             .filter(|found| found.token == held.token)
             .map(|found| found.until)
     }
 
-    /// Forgets a session, unless it is held anew.
+    /// Removes a session, unless the connection has since locked it again with another lock token.
     pub(super) fn remove(&self, held: &HeldSession) {
         let mut sessions = self.0.lock().unwrap();
         let key = (held.of, held.name.clone());

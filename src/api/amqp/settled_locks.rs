@@ -1,5 +1,5 @@
-//! The locks that a connection has settled last. A client that has detached a link hears no more of what it has settled over
-//! that link, and asks for the same again by `$management`: Python's does.
+//! The locks that a connection has settled most recently. A client that has detached a link gets no more answers to the
+//! settlements on that link, and repeats them by `$management`. The client for Python does this.
 
 use std::collections::{HashSet, VecDeque};
 use std::mem::{Discriminant, discriminant};
@@ -11,16 +11,16 @@ use crate::api::amqp::limits::SETTLED_LOCKS_MAX;
 use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::wire::amqp::outcome::ReceiverOutcome;
 
-/// Tokens of locks that were settled, each with the kind of its outcome. Reasons and properties are not compared, since clients
-/// write them in another way in requests.
+/// Tokens of settled locks, each with the kind of its outcome. Reasons and properties are not compared, since clients
+/// encode them differently in requests.
 pub(super) struct SettledLocks(Mutex<LastSettled>);
 
-/// The token of a lock, and what was asked for.
+/// The token of a lock and the kind of outcome that the client asked for.
 pub(super) type SettledLock = (Uuid, Discriminant<ReceiverOutcome>);
 
 struct LastSettled {
     locks: VecDeque<SettledLock>,
-    /// The bytes that they count for.
+    /// The memory that the locks are accounted for.
     memory: TakenBytes,
 }
 
@@ -32,7 +32,7 @@ impl SettledLocks {
         }))
     }
 
-    /// Adds locks, and forgets the oldest where there are too many.
+    /// Adds settled locks, and removes the oldest ones beyond `SETTLED_LOCKS_MAX`.
     pub(super) fn add(&self, settled: impl IntoIterator<Item = SettledLock>) {
         let mut last = self.0.lock().unwrap();
         for lock in settled {
@@ -45,7 +45,7 @@ impl SettledLocks {
         last.memory.resize_anyway(bytes);
     }
 
-    /// Removes from `tokens` those whose locks were settled with this kind of outcome.
+    /// Removes the tokens whose locks were already settled with this kind of outcome.
     pub(super) fn take_out(&self, tokens: &mut Vec<Uuid>, outcome: &ReceiverOutcome) {
         let last = self.0.lock().unwrap();
         let asked = discriminant(outcome);

@@ -1,4 +1,4 @@
-//! The tasks of a connection, each with the memory that it counts for.
+//! The tasks of a connection, each with the memory that is accounted for it.
 
 use std::sync::Arc;
 
@@ -8,59 +8,59 @@ use tokio::task::{JoinError, JoinSet};
 use crate::base::budget::TakenBytes;
 use crate::base::seldom::SeldomLine;
 
-/// The tasks that run for a peer, and the one place where they are begun. Each counts until it has ended and was joined,
-/// whatever became of the link or the transaction that it was begun for.
+/// The set of tasks that run for a peer. Tasks are spawned only here. A task counts until it has ended and was joined,
+/// even if its link or transaction ended earlier.
 #[derive(Debug, Default)]
 pub(super) struct TaskSet {
     running: JoinSet<TakenBytes>,
-    /// Each link that has a task has a clone.
+    /// Reference count of attached links: each link that has a task holds a clone.
     attached: Arc<()>,
 }
 
-/// Held by a link that has a task, as long as the peer can use it.
+/// Marks a link that has a task as attached. The link holds it as long as the peer can use the link.
 #[derive(Debug)]
 pub(super) struct AttachedLink {
-    /// Counts it.
+    /// Counts the link by its reference to `TaskSet::attached`.
     _one: Arc<()>,
 }
 
 impl TaskSet {
-    /// Runs a task, which counts for `held`.
+    /// Spawns a task, and keeps its memory `held` until the task is joined.
     pub(super) fn spawn(
         &mut self,
         held: TakenBytes,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
-        // It is what the task returns, since a task that has ended takes memory until it is joined.
+        // The task returns `held`, since a task that has ended takes memory until it is joined.
         self.running.spawn(task.map(|()| held));
     }
 
-    /// Counts a link among those whose tasks are not about to end.
+    /// Counts a link as attached until the returned value is dropped. Its task is not counted as ending.
     pub(super) fn attached(&self) -> AttachedLink {
         AttachedLink {
             _one: Arc::clone(&self.attached),
         }
     }
 
-    /// Counts the tasks that were not joined.
+    /// Returns the number of tasks that were not joined yet.
     pub(super) fn len(&self) -> usize {
         self.running.len()
     }
 
-    /// Counts the tasks that no link stands for: the peer has detached theirs, or never had one.
+    /// Returns the number of tasks without an attached link: the peer has detached the link, or the task never had one.
     pub(super) fn ending(&self) -> usize {
         let attached = Arc::strong_count(&self.attached) - 1;
         self.len().saturating_sub(attached)
     }
 
-    /// Joins those that have ended.
+    /// Joins the tasks that have ended.
     pub(super) fn join_ended(&mut self) {
         while let Some(ended) = self.running.try_join_next() {
             report(ended);
         }
     }
 
-    /// Joins the next one that ends; `None` if there is none. May be dropped while it waits.
+    /// Joins the next task that ends. Returns `None` if there is no task. This function is cancel safe.
     pub(super) async fn join_next(&mut self) -> Option<()> {
         let ended = self.running.join_next().await?;
         report(ended);

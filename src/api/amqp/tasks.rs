@@ -1,4 +1,4 @@
-//! The tasks of links: each does one thing after the other for its link, with as much at once as has gathered.
+//! The tasks of links. Each task handles the work of its link in order, and batches work that has accumulated.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::discriminant;
@@ -57,35 +57,36 @@ pub(super) enum Command {
     SettleOutgoing(LinkId, Vec<(u64, DeliveryState)>),
     /// A request takes part in its transaction.
     TakePart(Box<PreparedRequest>),
-    /// Locks that are settled in a transaction were checked.
+    /// Reports the result of checking the locks that a peer settles in a transaction.
     Enlist(LocksChecked),
-    /// Something was looked at that the transaction is to do.
+    /// Reports that a part of the transaction with this id was prepared.
     PartEnded(Bytes),
     Discharged(DischargeResult),
-    /// The locks of deliveries with these tags have lapsed, and nothing is left to settle.
+    /// Reports that the locks of the deliveries with these tags have expired, so that the deliveries need no
+    /// settlement.
     Forget(LinkId, HashSet<Bytes>),
     Deliver(Deliver),
-    /// Everything up to the limit that a draining peer can have was handed out.
+    /// Reports that a draining peer got all available messages, and that its credit is used up to this delivery count.
     Drained(LinkId, u32),
     Reply(TaskReply),
 }
 
-/// A request in a transaction that was looked at.
+/// A request that was prepared as a part of a transaction.
 pub(super) struct PreparedRequest {
     pub(super) transaction: Bytes,
-    /// Says what it does at the end, and what is answered at once.
+    /// The changes of the request when the transaction is committed, and the immediate reply.
     pub(super) prepared: Result<(Transaction, management::ManagementReply), AmqpError>,
-    /// The bytes that it counts for in its transaction.
+    /// The number of bytes that the request counts for in its transaction.
     pub(super) bytes: usize,
-    /// Counted as long as it waits for that.
+    /// The memory of the request and of its answer, held until the connection has handled the request.
     pub(super) _memory: [TakenBytes; 2],
     pub(super) asked: MessageProperties,
-    /// The link and the delivery that it came with.
+    /// The link and the delivery of the request.
     pub(super) link: LinkId,
     pub(super) delivery: u32,
 }
 
-/// Locks that a peer settles in a transaction, with what became of each.
+/// Locks that a peer settles in a transaction, with the result of the check of each lock.
 pub(super) struct LocksChecked {
     pub(super) link: LinkId,
     pub(super) part: OpenPart,
@@ -95,7 +96,7 @@ pub(super) struct LocksChecked {
 
 /// How a transaction has ended.
 pub(super) struct DischargeResult {
-    /// The link that its discharge came over.
+    /// The link over which the discharge arrived.
     pub(super) link: LinkId,
     pub(super) delivery: u32,
     pub(super) enlisted: Vec<Enlisted>,
@@ -106,17 +107,17 @@ pub(super) struct DischargeResult {
 pub(super) struct Deliver {
     pub(super) link: LinkId,
     pub(super) messages: Vec<HandedOutMessage>,
-    /// Hears which of them there was no credit for.
+    /// Receives the messages that could not be delivered for lack of link credit.
     pub(super) undelivered: oneshot::Sender<Vec<HandedOutMessage>>,
-    /// The bytes that they count for until they stand in the output.
+    /// The memory of the messages until they are written to the output buffer.
     pub(super) memory: TakenBytes,
 }
 
 /// An answer to a request.
 pub(super) struct TaskReply {
-    /// The link that the request came over.
+    /// The link over which the request arrived.
     pub(super) request: LinkId,
-    /// The address that it gave for the answer.
+    /// The reply-to address of the request.
     pub(super) to: Option<String>,
     pub(super) message: Vec<u8>,
     /// The bytes that it counts for.
@@ -127,39 +128,41 @@ pub(super) struct TaskReply {
 pub(super) enum Work {
     Message(Arrived),
     Settle(Settle),
-    /// Nothing is left to do for these messages: the peer has settled them in a transaction, or could not.
+    /// These messages need no settlement by the task: the peer has settled them in a transaction, or their settlement
+    /// failed.
     Settled(Vec<DeliveredMessage>),
-    /// The peer has detached the link. What it was handed can still be settled.
+    /// The peer has detached the link. Messages that it received over the link can still be settled.
     Detached,
 }
 
-/// A settlement by the peer of messages that it was handed.
+/// A settlement by the peer of messages that were delivered to it.
 pub(super) struct Settle {
     pub(super) deliveries: Vec<DeliveredMessage>,
     pub(super) outcome: ReceiverOutcome,
     /// The peer waits for an answer.
     pub(super) answer: bool,
-    /// The bytes that the deliveries count for, and the properties that are set.
+    /// The memory of the deliveries and of the properties that the settlement sets.
     pub(super) memory: TakenBytes,
-    /// Held until it is done, so that what comes behind it waits.
+    /// Held until the settlement is done, so that later requests wait for it.
     pub(super) turn: Turn,
 }
 
-/// A message of the peer.
+/// A message that the peer has sent.
 pub(super) struct Arrived {
     pub(super) delivery: u32,
     pub(super) format: u32,
     pub(super) payload: Bytes,
-    /// The bytes that it counts for, until it is committed.
+    /// The memory of the message, held until the message is committed.
     pub(super) memory: TakenBytes,
-    /// The end of what the peer has settled before, for a request.
+    /// For a request: completes when the earlier settlements of the peer are done.
     pub(super) behind: Option<Behind>,
-    /// Holds the transaction that it is a part of open, for a request; or why that cannot be.
+    /// For a request in a transaction: the open part, which delays the discharge, or the reason why there is none.
     pub(super) part: Option<Result<OpenPart, AmqpError>>,
 }
 
 impl Arrived {
-    /// Returns the bytes that its first message takes while it is stored, and those that the others of a batch take.
+    /// Returns the memory that the first message takes while it is stored, and the memory of the other messages of a
+    /// batch.
     fn bytes_while_stored(&self) -> (usize, usize) {
         let others = batch::count(self.format, &self.payload) - 1;
         (
@@ -168,7 +171,7 @@ impl Arrived {
         )
     }
 
-    /// Returns the messages that a client has sent as one, such as a batch.
+    /// Parses the payload, which holds one message or a batch.
     pub(super) fn messages(&self) -> Result<Vec<Message>, AmqpError> {
         batch::messages(self.format, &self.payload).map_err(|error| {
             let problem = format!("the message cannot be read: {error}");
@@ -176,7 +179,7 @@ impl Arrived {
         })
     }
 
-    /// Returns the message as a request, which is never a batch.
+    /// Parses the payload as a request, which is never a batch.
     pub(super) fn request(&self) -> Result<Message, AmqpError> {
         Message::parse(&self.payload).map_err(|error| {
             let problem = format!("the request cannot be read: {error}");
@@ -185,23 +188,24 @@ impl Arrived {
     }
 }
 
-/// How many messages the peer takes.
+/// The link credit of the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Credit {
-    /// The serial number of the last one.
+    /// The delivery count up to which the peer accepts messages.
     pub(super) limit: u32,
     pub(super) drain: bool,
 }
 
-/// The parts that every task has.
+/// The state that all kinds of link tasks share.
 pub(super) struct Task {
     pub(super) link: LinkId,
     pub(super) entity: EntityAddress,
     pub(super) container: Arc<dyn Container>,
-    /// Boxed as well as the work, since a channel has room for many from its beginning, and most links have nothing to do.
+    /// Channel to the connection. Commands and work are boxed, since a channel allocates room for many items at once,
+    /// and most links are idle.
     pub(super) commands: mpsc::UnboundedSender<Box<Command>>,
     pub(super) inbox: mpsc::UnboundedReceiver<Box<Work>>,
-    /// Counts all that the task keeps for the client.
+    /// The memory account of everything that the task keeps for the client.
     pub(super) account: MemoryAccount,
     /// The locks that were settled over any link of the connection.
     pub(super) settled_locks: Arc<SettledLocks>,
@@ -223,7 +227,7 @@ impl Task {
         self.say(Command::Detach(self.link, error));
     }
 
-    /// Settles the `first` message that was stored, and those that were stored with it.
+    /// Settles the `first` message and all following messages that are already stored.
     fn settle_incoming(&self, first: Settled, storing: &mut MessagesStoring) {
         let mut settled = vec![first];
         while let Some(Some(next)) = storing.next().now_or_never() {
@@ -232,8 +236,9 @@ impl Task {
         self.say(Command::SettleIncoming(self.link, settled));
     }
 
-    /// Waits until there is memory for what is sent, before it is read. A link may store one message whether there is memory or
-    /// not; the others of a batch wait for it, or for a turn to take more than there is. The turn is held until they are stored.
+    /// Waits until there is memory for a received transfer, before it is parsed. A link may always store one message,
+    /// even without free memory. The other messages of a batch wait for memory, or for a turn to exceed the limit. The
+    /// caller holds the turn until the messages are stored.
     async fn room_to_store(
         &self,
         sent: &mut Arrived,
@@ -265,7 +270,7 @@ impl Task {
     }
 }
 
-/// Stores what a client sends, to another entity by way of this one if there is one.
+/// Stores the messages that a client sends, in the entity of the link, or via it in `transfer_to` if that is given.
 pub(super) async fn store_messages(mut task: Task, transfer_to: Option<KnownEntity>) {
     let opened = task
         .container
@@ -275,8 +280,7 @@ pub(super) async fn store_messages(mut task: Task, transfer_to: Option<KnownEnti
         Err(error) => return task.detach(error),
     };
     task.accept(Acceptance::of_messages(sender.message_bytes_max()));
-    // As many as the client has credit for are being stored at once, so that neither waits for the other, but no more than
-    // there is memory for.
+    // Messages are stored concurrently, up to the link credit of the client and as far as memory allows.
     let mut storing = FuturesOrdered::new();
     let (mut gathered, mut read) = (Vec::new(), 0);
     loop {
@@ -341,7 +345,8 @@ async fn begin_to_store(
     })
 }
 
-/// Answers a client's requests about an entity, each in a place of its connection.
+/// Answers the management requests of a client about an entity. Each request takes a permit of `places`, which the
+/// connection shares.
 pub(super) async fn answer_requests(
     mut task: Task,
     claims: watch::Receiver<ClaimSet>,
@@ -393,13 +398,13 @@ pub(super) async fn answer_requests(
     }
 }
 
-/// An operation that a client may ask for, and has asked for.
+/// An operation that a client has requested and is authorized for.
 struct AuthorizedRequest {
     operation: management::EntityOperation,
     by: Actor,
 }
 
-/// Returns the operation that is asked for, and by whom, if the client may ask for that.
+/// Returns the requested operation and its actor, if the client is authorized for it.
 fn authorized_request(
     task: &Task,
     message: &Message,
@@ -407,14 +412,14 @@ fn authorized_request(
     clock: &Clock,
 ) -> Result<AuthorizedRequest, AmqpError> {
     let operation = management::EntityOperation::parse(message)?;
-    // The client has shown a token for the node, or for the entity above it.
+    // The token of the client may be for the management node or for the entity above it.
     let node = Address::Management(task.entity.clone());
     let right = Some(operation.right());
     let by = authorized(&claims.borrow(), &node, right, clock.now(), |_| true)?;
     Ok(AuthorizedRequest { operation, by })
 }
 
-/// Has a request take part in its transaction.
+/// Prepares a request as a part of its transaction.
 async fn take_part(
     task: &Task,
     entity: &KnownEntity,
@@ -471,7 +476,7 @@ async fn answer(
     }));
 }
 
-/// Takes memory for what a request schedules, or for its answer; `None` if there is none for a while.
+/// Reserves memory for the messages that a request schedules, or for its answer. Returns `None` after `MEMORY_WAIT`.
 async fn memory_for(
     asked: &management::EntityOperation,
     account: &MemoryAccount,
@@ -500,14 +505,15 @@ fn no_memory() -> AmqpError {
     AmqpError::new(SERVER_BUSY, problem)
 }
 
-/// Waits for a while until there is memory for so many bytes; `None` if there was none.
+/// Waits up to `MEMORY_WAIT` for this amount of memory. Returns `None` if it did not become available.
 async fn memory_within(account: &MemoryAccount, bytes: usize) -> Option<TakenBytes> {
     let taken = tokio::time::timeout(MEMORY_WAIT, memory_of(account, bytes));
     taken.await.ok()
 }
 
-/// Waits until there is memory for as many messages as are wanted, or for one: a client with little memory gets them one by one.
-/// Takes as many bytes as these messages can have, until it is known how many they do have. Returns also how many messages it is.
+/// Waits until there is memory for `wanted` messages, or for one message, so that a client with little memory gets
+/// messages one by one. Reserves the maximum size of these messages, since their actual size is not known yet. Also
+/// returns the number of messages that the memory is for.
 pub(super) async fn memory_to_take(
     account: &MemoryAccount,
     wanted: usize,
@@ -523,7 +529,7 @@ pub(super) async fn memory_to_take(
     }
 }
 
-/// Waits until there is memory for so many bytes.
+/// Waits until this amount of memory is available.
 async fn memory_of(account: &MemoryAccount, bytes: usize) -> TakenBytes {
     loop {
         if let Ok(taken) = account.take_for_a_moment(bytes) {
@@ -533,7 +539,7 @@ async fn memory_of(account: &MemoryAccount, bytes: usize) -> TakenBytes {
     }
 }
 
-/// Returns who may do what takes this right at a node, by what the client has shown.
+/// Returns the actor of a claim of the client that grants this right on a node, or any right for `None`.
 pub(super) fn authorized(
     shown: &ClaimSet,
     node: &Address,
@@ -561,7 +567,7 @@ pub(super) fn authorized(
     })
 }
 
-/// Hands out messages to a client, and settles them.
+/// Delivers messages to a client, and applies its settlements.
 pub(super) async fn hand_out(
     task: Task,
     request: ReceiverRequest,
@@ -577,7 +583,7 @@ pub(super) async fn hand_out(
     task.accept(acceptance(&*receiver));
     let mut handing = HandingOut {
         task,
-        // The store counts what is held of a session, whoever settles it.
+        // For a session, the store limits the unsettled messages, regardless of who settles them.
         unsettled_max: receiver.session().map_or(UNSETTLED_MAX, |_| usize::MAX),
         receiver: receiver.into(),
         clock,
@@ -600,7 +606,7 @@ pub(super) async fn hand_out(
     handing.receiver.close(handing.is_detached).await;
 }
 
-/// Clients read which session they hold, and until when.
+/// Returns the attach properties: clients read the id of the locked session and the end of its lock from them.
 fn acceptance(receiver: &dyn OutgoingLink) -> Acceptance {
     let Some(held) = receiver.session() else {
         return Acceptance::default();
@@ -621,39 +627,39 @@ struct HandingOut {
     task: Task,
     receiver: Arc<dyn OutgoingLink>,
     clock: Clock,
-    /// The client settles nothing: messages are gone once they are handed out.
+    /// Messages are sent settled (receive and delete): they are removed once they are written.
     settled: bool,
     credit: watch::Receiver<Credit>,
     takes: Arc<Semaphore>,
-    /// Messages that are on their way to the client. Meanwhile others are settled, so that neither waits for the other.
+    /// The messages that are being taken from the store and delivered. Settlements proceed concurrently.
     taking: Option<BoxFuture<'static, Result<HandedOut, AmqpError>>>,
-    /// Each ends with the reason if the link has to end, too.
+    /// The running settlements. Each resolves to an error if the link has to end because of it.
     settling: FuturesUnordered<BoxFuture<'static, Option<AmqpError>>>,
-    /// Which messages were written, of those that the client does not settle.
+    /// Reports whether messages that are sent settled were written.
     reports: (
         mpsc::UnboundedSender<WriteReport>,
         mpsc::UnboundedReceiver<WriteReport>,
     ),
-    /// The serial number of the last message that the client takes.
+    /// The delivery count up to which the client has given credit.
     limit: u32,
-    /// The serial number of the last message that was handed out, or given up by draining.
+    /// The delivery count of the messages that were sent, advanced to `limit` by draining.
     sent: u32,
-    /// The tags of locked messages that the client has not settled, each with the end of its lock when it was handed
-    /// out. On links where the client settles nothing, the tags of messages that are not written yet.
+    /// The delivery tags of locked messages that the client has not settled, each with the end of its lock at delivery.
+    /// If messages are sent settled: the tags of messages that are not written yet.
     unsettled: HashMap<Bytes, Timestamp>,
     unsettled_max: usize,
-    /// The client has detached, and may still settle what it was handed.
+    /// The client has detached the link, and may still settle messages that were delivered to it.
     is_detached: bool,
 }
 
-/// The result of handing out messages that were taken.
+/// The result of delivering messages that were taken from the store.
 #[derive(Default)]
 struct HandedOut {
-    /// The tags of the messages that are on their way.
+    /// The delivery tags of the messages that were passed to the connection for sending.
     delivered: Vec<Bytes>,
-    /// When their locks lapse.
+    /// The time at which the locks of the delivered messages expire.
     locked_until: Timestamp,
-    /// The messages for which there was no credit any more.
+    /// The messages that were not delivered for lack of link credit.
     returned: Vec<HandedOutMessage>,
 }
 
@@ -713,7 +719,7 @@ impl HandingOut {
         self.finish_taking().await.map(drop)
     }
 
-    /// How many messages the client takes.
+    /// Returns how many messages can be taken now, limited by link credit and by the number of unsettled messages.
     fn wanted(&self) -> usize {
         let credit = self.limit.wrapping_sub(self.sent);
         let credit = if credit > u32::MAX / 2 {
@@ -728,13 +734,13 @@ impl HandingOut {
         credit.min(left).min(TAKE_MAX)
     }
 
-    /// Says whether the client has detached and nothing is left that it could settle. Those who receive in a session have
-    /// given that back as they detached.
+    /// Returns whether the client has detached and cannot settle any more messages. A session receiver releases its
+    /// messages when it detaches, so it has none left.
     fn is_over(&self) -> bool {
         self.is_detached && (self.unsettled.is_empty() || self.receiver.session().is_some())
     }
 
-    /// Returns how long until it is worth to look which locks have lapsed: only where nothing more is handed out until then.
+    /// Returns the time until expired locks have to be checked, or `None` if no check is needed.
     fn next_lapse(&self) -> Option<Duration> {
         if self.settled {
             let first = self.unsettled.values().min()?;
@@ -746,9 +752,9 @@ impl HandingOut {
         Some(first.since(self.clock.now()) + Duration::from_millis(1))
     }
 
-    /// Forgets messages whose locks have lapsed, so that others can be handed out. The store says which those are: clients
-    /// renew locks by other links. Locks of messages that are not written yet are renewed instead, or somebody else would
-    /// get them, too.
+    /// Removes messages whose locks have expired, so that others can be delivered. The store decides which locks have
+    /// expired, since clients may renew locks over other links. If messages are sent settled, the locks of unwritten
+    /// messages are renewed instead, so that no other receiver gets them.
     async fn forget_lapsed(&mut self) {
         if self.settled {
             return self.renew_unwritten();
@@ -764,7 +770,7 @@ impl HandingOut {
         let checked = self.task.container.check_locks(entity, tokens).await;
         let mut lapsed = HashSet::new();
         for (tag, result) in tags.into_iter().zip(checked) {
-            // Where the store could not say, it is asked again.
+            // If the store was too busy to answer, the lock is checked again later.
             if result.is_err_and(|error| error.condition != SERVER_BUSY) {
                 self.unsettled.remove(&tag);
                 lapsed.insert(tag);
@@ -796,7 +802,7 @@ impl HandingOut {
         self.settling.push(renew.boxed());
     }
 
-    /// Removes the messages that were written, and gives back the others.
+    /// Completes the messages that were written, and releases the others.
     fn settle_written(&mut self, reports: impl Iterator<Item = WriteReport>) {
         let (mut locks, mut turns) = (Vec::new(), Vec::new());
         for WriteReport { token, written } in reports {
@@ -821,7 +827,7 @@ impl HandingOut {
         self.settling.push(settle.boxed());
     }
 
-    /// Waits until it is known of all messages whether they were written.
+    /// Waits until all messages that are sent settled were reported as written or not written.
     async fn finish_writing(&mut self) {
         self.taking = None;
         self.reports.0 = mpsc::unbounded_channel().0;
@@ -831,7 +837,7 @@ impl HandingOut {
         }
     }
 
-    /// Hands out what is there, and tells the client that this was all.
+    /// Delivers the available messages within the credit, and tells the client that the credit is drained.
     async fn drain(&mut self) -> Result<(), AmqpError> {
         self.finish_taking().await?;
         while self.wanted() > 0 {
@@ -845,7 +851,7 @@ impl HandingOut {
         Ok(())
     }
 
-    /// Takes messages and hands them out, one time after the other.
+    /// Begins to take one batch of messages and to deliver it. Only one batch is in progress at a time.
     fn begin_to_take(&mut self) {
         let (receiver, takes) = (Arc::clone(&self.receiver), Arc::clone(&self.takes));
         let (link, commands) = (self.task.link, self.task.commands.clone());
@@ -859,7 +865,8 @@ impl HandingOut {
                 let bytes_max = |limit| receiver.bytes_max(limit);
                 (permit, memory_to_take(&account, limit, bytes_max).await)
             };
-            // Whoever is gone waits for no others, which may wait for what the peer has still to send.
+            // The task of a link that is gone does not wait for others, since they may wait for data that the peer has
+            // yet to send.
             let taking = gone.run_until_cancelled(turn).await;
             let Some((Ok(_permit), (mut memory, most))) = taking else {
                 return Ok(HandedOut::default());
@@ -876,7 +883,7 @@ impl HandingOut {
                 .collect();
             let tags: Vec<Bytes> = messages.iter().map(|each| each.tag.clone()).collect();
             let (undelivered, returned) = oneshot::channel();
-            // Of a connection that is gone nothing is known; what it took is locked until its time.
+            // A connection that is gone reports nothing. Its messages stay locked until their locks expire.
             let deliver = Command::Deliver(Deliver {
                 link,
                 messages,
@@ -886,7 +893,7 @@ impl HandingOut {
             let _ = commands.send(Box::new(deliver));
             let given_back = returned.await.unwrap_or_default();
             let mut delivered = tags;
-            // There was no credit for the last ones.
+            // The last messages of the batch were returned for lack of credit.
             delivered.truncate(delivered.len() - given_back.len());
             Ok(HandedOut {
                 delivered,
@@ -897,7 +904,7 @@ impl HandingOut {
         self.taking = Some(take.boxed());
     }
 
-    /// Waits for what is on its way to the client. Returns how many messages it was.
+    /// Waits for the batch that is being delivered. Returns the number of delivered messages.
     async fn finish_taking(&mut self) -> Result<usize, AmqpError> {
         let Some(taking) = &mut self.taking else {
             return Ok(0);
@@ -969,14 +976,15 @@ impl HandingOut {
             let asked: Vec<SettledLock> = locks.iter().map(of_kind).collect();
             let results = receiver.settle(locks).await;
             let each = asked.into_iter().zip(&answers).zip(&results);
-            // A client that waits for no answer does not ask again.
+            // A client that waits for no answer does not repeat its settlement.
             let done = each.filter(|((_, answer), result)| answer.is_some() && result.is_ok());
             settled_locks.add(done.map(|((lock, _), _)| lock));
             drop(kept);
             let (mut settled, mut lost) = (Vec::new(), None);
             for (answer, result) in answers.into_iter().zip(results) {
                 match (answer, result) {
-                    // Clients know of it by the end of the link alone; Go's takes another answer for success.
+                    // Clients notice a lost session lock only by the end of the link. The client for Go takes any other
+                    // answer for success.
                     (_, Err(error)) if error.condition == SESSION_LOCK_LOST => lost = Some(error),
                     (Some((delivery, state)), Ok(())) => settled.push((delivery, state)),
                     (Some((delivery, _)), Err(error)) => {
@@ -1017,7 +1025,7 @@ fn tag(token: Uuid) -> Bytes {
     Bytes::copy_from_slice(&token.to_bytes_le())
 }
 
-/// The lock of a message that was handed out.
+/// Returns the lock token of a delivered message, or `None` if the tag is not a GUID.
 pub(super) fn token(tag: &Bytes) -> Option<Uuid> {
     Some(Uuid::from_bytes_le(tag.as_ref().try_into().ok()?))
 }

@@ -1,4 +1,4 @@
-//! The transactions of a connection: what they are to do is kept until they are discharged.
+//! The transactions of a connection. The operations of a transaction are kept until it is discharged.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -21,40 +21,41 @@ use crate::wire::amqp::condition::{AmqpError, RESOURCE_LIMIT_EXCEEDED, TRANSACTI
 use crate::wire::amqp::outcome::ReceiverOutcome;
 use crate::wire::amqp::state::DeliveryState;
 
-/// The transactions that are not discharged yet. Those that are left when the connection ends have no effect.
+/// The transactions that are not discharged yet. Transactions that are still open when the connection ends have no
+/// effect.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     open: BTreeMap<u64, OpenTransaction>,
     last: u64,
-    /// Each has a clone until nothing of it is left to do.
+    /// Reference count of transactions: each holds a clone until its changes are stored or given back.
     held: Arc<()>,
 }
 
 #[derive(Debug)]
 struct OpenTransaction {
-    /// The link that it was declared over, with which it ends.
+    /// The link over which the transaction was declared. The transaction ends with this link.
     coordinator: LinkId,
     ends_at: Timestamp,
     ended: EndedTransaction,
     messages: usize,
-    /// Counts the parts that are still being looked at.
+    /// The number of parts that are still being prepared.
     parts: usize,
-    /// Waits for that.
+    /// The discharge that waits for the open parts.
     discharge: Option<Discharge>,
 }
 
-/// A client wants a transaction to end.
+/// A request of a client to end a transaction.
 #[derive(Debug)]
 pub(super) struct Discharge {
     pub(super) transaction: Bytes,
-    /// Nothing of it is done.
+    /// Set if the transaction is to be rolled back.
     pub(super) fail: bool,
-    /// The link and the delivery that it came with.
+    /// The link and the delivery of the discharge.
     pub(super) link: LinkId,
     pub(super) delivery: u32,
 }
 
-/// Something that a transaction is to do and that is looked at. The discharge waits until it is dropped.
+/// A part of a transaction that is being prepared. The discharge waits until all parts are dropped.
 #[derive(Debug)]
 pub(super) struct OpenPart {
     pub(super) transaction: Bytes,
@@ -64,7 +65,7 @@ pub(super) struct OpenPart {
 impl Drop for OpenPart {
     fn drop(&mut self) {
         let ended = Command::PartEnded(std::mem::take(&mut self.transaction));
-        // A connection that is gone needs nothing any more.
+        // A send error means that the connection is gone and needs no command.
         let _ = self.commands.send(Box::new(ended));
     }
 }
@@ -72,22 +73,22 @@ impl Drop for OpenPart {
 /// A transaction that has ended.
 #[derive(Debug)]
 pub(super) struct EndedTransaction {
-    /// All that it does if it is committed.
+    /// The changes that a commit applies.
     pub(super) changes: Transaction,
-    /// Says why it cannot be committed.
+    /// The reason why the transaction cannot be committed.
     pub(super) failed: Option<AmqpError>,
-    /// Deliveries that the peer has not settled itself, and which wait for the end.
+    /// Deliveries that the peer has not settled yet, which wait for the end of the transaction.
     pub(super) enlisted: Vec<Enlisted>,
-    /// Held until what it does is stored, or given back.
+    /// Held until the changes are stored or given back.
     pub(super) held: HeldTransaction,
 }
 
-/// The room that a transaction takes among the others of its connection.
+/// The resources that a transaction takes from the limits of its connection.
 #[derive(Debug)]
 pub(super) struct HeldTransaction {
-    /// The bytes that it counts for, and the task that ends it.
+    /// The memory of the transaction and of the task that ends it.
     pub(super) taken: TakenBytes,
-    /// Counts it.
+    /// Counts the transaction against the limit of the connection.
     pub(super) one: Arc<()>,
 }
 
@@ -100,7 +101,8 @@ pub(super) struct Enlisted {
 }
 
 impl EndedTransaction {
-    /// Returns what gives messages back which the peer has settled itself: nothing else of it can be settled again.
+    /// Returns settlements that abandon the messages which the peer has settled itself, since it cannot settle them
+    /// again.
     pub(super) fn given_back(&self) -> Vec<TransactionSettlement> {
         let settles = self.changes.settles.iter();
         let given_back = settles
@@ -114,7 +116,7 @@ impl EndedTransaction {
 }
 
 impl Transactions {
-    /// Begins one, which counts for `account`. Returns its id.
+    /// Begins a transaction and accounts for its memory in `account`. Returns its id.
     pub(super) fn declare(
         &mut self,
         coordinator: LinkId,
@@ -148,7 +150,7 @@ impl Transactions {
         Ok(Bytes::copy_from_slice(&self.last.to_be_bytes()))
     }
 
-    /// Begins to look at something that one is to do.
+    /// Registers a part of a transaction that is about to be prepared.
     pub(super) fn begin_part(
         &mut self,
         id: &Bytes,
@@ -161,14 +163,14 @@ impl Transactions {
         })
     }
 
-    /// A part was looked at. Returns the discharge that has waited for it.
+    /// Ends a part that was prepared. Returns the discharge that was waiting, if this was the last open part.
     pub(super) fn end_part(&mut self, id: &Bytes) -> Option<Discharge> {
         let open = self.find(id).ok()?;
         open.parts -= 1;
         open.discharge.take_if(|_| open.parts == 0)
     }
 
-    /// Has a discharge wait if something is still being looked at. Otherwise it is returned.
+    /// Postpones a discharge while parts are still being prepared. Otherwise returns it.
     pub(super) fn postpone(&mut self, discharge: Discharge) -> Option<Discharge> {
         match self.find(&discharge.transaction) {
             Ok(open) if open.parts > 0 && open.discharge.is_none() => {
@@ -179,7 +181,7 @@ impl Transactions {
         }
     }
 
-    /// Adds changes of so many bytes.
+    /// Adds changes, and accounts for `bytes` and the number of their messages.
     pub(super) fn add(
         &mut self,
         id: &Bytes,
@@ -191,32 +193,32 @@ impl Transactions {
         Ok(())
     }
 
-    /// Takes the settlements of locks back that are not held.
+    /// Removes the settlements of locks that are no longer held.
     pub(super) fn withdraw(&mut self, id: &Bytes, lost: &HashSet<Uuid>) -> Result<(), AmqpError> {
         let settles = &mut self.find(id)?.ended.changes.settles;
         settles.retain(|each| !lost.contains(&each.token));
         Ok(())
     }
 
-    /// Notes deliveries that wait for the end.
+    /// Adds deliveries that wait for the end of the transaction.
     pub(super) fn enlist(&mut self, id: &Bytes, deliveries: impl Iterator<Item = Enlisted>) {
         if let Ok(open) = self.find(id) {
             open.ended.enlisted.extend(deliveries);
         }
     }
 
-    /// Ends one.
+    /// Ends a transaction, and returns it to be committed or rolled back.
     pub(super) fn discharge(&mut self, id: &Bytes) -> Result<EndedTransaction, AmqpError> {
         let open = number(id).and_then(|id| self.open.remove(&id));
         Ok(open.ok_or_else(unknown)?.ended)
     }
 
-    /// Ends those that have taken too long. They are rolled back.
+    /// Ends the transactions that have exceeded their deadline. The caller rolls them back.
     pub(super) fn tick(&mut self, now: Timestamp) -> Vec<EndedTransaction> {
         self.end_those(|open| now >= open.ends_at && open.discharge.is_none())
     }
 
-    /// Ends those that were declared over a link that is gone. They are rolled back (AMQP 1.0, 4.1).
+    /// Ends the transactions that were declared over a link that is gone. They are rolled back (AMQP 1.0, 4.1).
     pub(super) fn end_of(&mut self, coordinator: LinkId) -> Vec<EndedTransaction> {
         self.end_those(|open| open.coordinator == coordinator)
     }
@@ -226,7 +228,7 @@ impl Transactions {
         over.map(|(_, open)| open.ended).collect()
     }
 
-    /// Counts what is added. If that is too much, the transaction cannot be committed any more.
+    /// Accounts for added messages and bytes. If a limit is exceeded, the transaction can no longer be committed.
     fn note(&mut self, id: &Bytes, messages: usize, bytes: usize) -> Result<(), AmqpError> {
         let open = self.find(id)?;
         let is_full = open.messages + messages > TRANSACTION_MESSAGES_MAX;

@@ -1,4 +1,4 @@
-//! AMQP inside of a WebSocket, for clients whose network lets only HTTPS out.
+//! AMQP over WebSocket, for clients whose network allows outgoing HTTPS only.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -23,33 +23,34 @@ use crate::api::amqp::{ConnectionMemory, SharedServer, serve};
 use crate::api::error::ApiError;
 use crate::base::request_memory::RequestMemory;
 
-/// The path, as Service Bus has it.
+/// The path that Service Bus uses for AMQP over WebSocket.
 const PATH: &str = "/$servicebus/websocket";
 
-/// The subprotocol (AMQP WebSocket binding 1.0, section 2.1), after the name that Service Bus' clients use instead.
+/// The subprotocols in order of preference: the name that clients of Service Bus use, and `amqp` (AMQP WebSocket
+/// binding 1.0, section 2.1).
 const PROTOCOLS: [&str; 2] = ["AMQPWSB10", "amqp"];
 
-/// The version of the protocol (RFC 6455, section 4.1).
+/// The version of the WebSocket protocol (RFC 6455, section 4.1).
 const VERSION: &str = "13";
 
-/// The text that the key of a client is hashed with (RFC 6455, section 1.3).
+/// The GUID that is appended to the key of a client before hashing (RFC 6455, section 1.3).
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Bytes that a connection counts for: its buffers and its task.
+/// The memory that is accounted for a connection: its buffers and its task.
 const WEBSOCKET_BYTES: usize = 6 * 1_024;
 
-/// Counts a connection among those that are served until its last copy is dropped. Requests bring it along, since a
+/// Guard that counts a served connection until its last clone is dropped. It is passed along with requests, since a
 /// WebSocket outlives the request that opened it.
 #[derive(Clone)]
 pub struct ServedConnection(pub Arc<dyn Any + Send + Sync>);
 
-/// The route that turns a request into a connection of AMQP.
+/// Returns the route that upgrades a request to an AMQP connection.
 pub fn router(server: Arc<SharedServer>) -> Router {
     Router::new().route(PATH, get(upgrade)).with_state(server)
 }
 
-/// Brings the path to the form of the route, whatever its letter case, and with or without a slash behind it: each client
-/// has a spelling of its own.
+/// Normalizes the letter case and trailing slashes of the WebSocket path to the form of the route, since clients spell
+/// it differently.
 pub(in crate::api) fn enter(uri: &mut Uri) {
     let path = uri.path();
     let is_spelled = path.trim_end_matches('/').eq_ignore_ascii_case(PATH);
@@ -101,7 +102,7 @@ async fn upgrade(
     Ok(response)
 }
 
-/// The answer to the key of a client that asks for a WebSocket.
+/// Returns the value of Sec-WebSocket-Accept for the key of a client, or an error if the request is no valid handshake.
 fn accept(headers: &HeaderMap) -> Result<String, ApiError> {
     let has = |name: HeaderName, word: &str| {
         let values = headers.get_all(name).into_iter();
@@ -124,7 +125,7 @@ fn accept(headers: &HeaderMap) -> Result<String, ApiError> {
     }
 }
 
-/// The subprotocol that is spoken, of those that a client offers.
+/// Selects a supported subprotocol from those that a client offers.
 fn protocol(headers: &HeaderMap) -> Option<&'static str> {
     let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
     let texts = values.filter_map(|value| value.to_str().ok());

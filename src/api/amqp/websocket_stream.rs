@@ -1,5 +1,5 @@
-//! The bytes in the messages of a WebSocket (RFC 6455), as one stream. Messages need not end where frames of AMQP do, so
-//! nothing waits for their ends, and however long they are, no memory is kept for them.
+//! The content of WebSocket messages (RFC 6455) as one byte stream. AMQP frames may cross message boundaries, so
+//! messages are not reassembled, and long messages take no extra memory.
 
 use std::io;
 use std::pin::Pin;
@@ -9,20 +9,20 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::task::coop::poll_proceed;
 
-/// Bytes that are read from the network at once.
+/// The size of the buffer for reads from the network, in bytes.
 const READ_BYTES: usize = 2 * 1_024;
 
-/// Bytes of a control frame at most (section 5.5).
+/// Maximum content of a control frame, in bytes (RFC 6455, section 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
 
-/// Frames that cost of the budget of a task as much as a read from the network does: however short they are, others have their
-/// turn after so many times 128 of them.
+/// The number of frames that consume one unit of the cooperative budget of a task, the cost of a network read. With
+/// Tokio's budget of 128 units, a task that reads short frames yields after 128 times this number.
 const FRAMES_AT_ONCE: usize = 16;
 
-/// Bytes of one message that is sent.
+/// Maximum content of one message that is sent, in bytes.
 const SENT_BYTES_MAX: usize = 64 * 1_024;
 
-/// Bytes of a frame's head at most: two, a length of eight, and the mask.
+/// Maximum size of a frame header: 2 bytes, an 8-byte length and the 4-byte mask.
 const HEAD_BYTES_MAX: usize = 14;
 
 const CONTINUATION: u8 = 0x0;
@@ -36,16 +36,16 @@ const MASKED: u8 = 0x80;
 /// The server's end of a WebSocket.
 pub(super) struct WebSocketStream<S> {
     inner: BufReader<S>,
-    /// The head of a frame, as far as it has come.
+    /// The part of a frame header that was received so far.
     head: Vec<u8>,
     frame: Option<WebSocketFrame>,
-    /// Frames that may begin before they cost something again.
+    /// The number of frames that may begin before the next unit of the task budget is consumed.
     frames_left: usize,
-    /// The content of a control frame, as far as it has come.
+    /// The part of a control frame's content that was received so far.
     control: Vec<u8>,
-    /// Why nothing more can be read, where something had been read before.
+    /// The error of a read that had already returned bytes. The next read returns it.
     failed: Option<io::Error>,
-    /// The bytes that are to be sent and were not yet.
+    /// The bytes that are still to be sent.
     output: BytesMut,
     is_closed: bool,
 }
@@ -55,7 +55,7 @@ struct WebSocketFrame {
     opcode: u8,
     left: u64,
     mask: [u8; 4],
-    /// Bytes of it that were read.
+    /// The number of content bytes that were read.
     read: usize,
 }
 
@@ -64,7 +64,7 @@ fn broken(problem: &'static str) -> io::Error {
 }
 
 impl WebSocketFrame {
-    /// The frame of a whole head; `None` if it is not whole.
+    /// Parses a frame header. Returns `None` if it is incomplete.
     fn of(head: &[u8]) -> io::Result<Option<Self>> {
         let &[first, second, ref rest @ ..] = head else {
             return Ok(None);
@@ -108,7 +108,7 @@ impl WebSocketFrame {
         matches!(self.opcode, CONTINUATION | BINARY)
     }
 
-    /// Takes the mask off the next bytes of the content.
+    /// Unmasks the next bytes of the content.
     fn unmask(&mut self, bytes: &mut [u8]) {
         for byte in &mut *bytes {
             *byte ^= self.mask[self.read % 4];
@@ -132,7 +132,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketStream<S> {
         }
     }
 
-    /// Reads up to the content of the next frame that has some. `false` at the end of the stream.
+    /// Reads up to the next data frame that has content, and answers control frames. Returns `false` at the end of the
+    /// stream.
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         loop {
             if let Some(frame) = &self.frame {
@@ -144,7 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketStream<S> {
                         self.frame = None;
                         let content = std::mem::take(&mut self.control);
                         self.answer(opcode, &content);
-                        // As far as it can go now; the rest goes with what is sent next.
+                        // Sends as much as possible now; the rest is sent with the next output.
                         let _ = self.poll_send(context)?;
                     }
                     (false, _) => {
@@ -180,7 +181,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketStream<S> {
         }
     }
 
-    /// Reads some content of one frame. `false` at the end of the stream.
+    /// Reads some content of one data frame. Returns `false` at the end of the stream.
     fn poll_content(
         &mut self,
         context: &mut Context<'_>,
@@ -200,7 +201,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketStream<S> {
         Poll::Ready(Ok(count > 0))
     }
 
-    /// Reads some bytes as they come.
+    /// Reads raw bytes from the connection.
     fn poll_bytes(
         &mut self,
         context: &mut Context<'_>,
@@ -213,9 +214,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketStream<S> {
         Poll::Ready(Ok(count))
     }
 
-    /// Does what a control frame asks for.
+    /// Queues the response to a control frame: pong for ping, close for close.
     fn answer(&mut self, opcode: u8, content: &[u8]) {
-        // One answer at a time: whoever pings without reading needs no more.
+        // A ping is ignored while output is pending: a peer that pings without reading needs only one pong.
         if opcode == PING && self.output.is_empty() {
             self.put(PONG, content);
         }
@@ -241,7 +242,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketStream<S> {
         self.output.extend_from_slice(content);
     }
 
-    /// Sends what is to be sent.
+    /// Sends the pending output.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.output.is_empty() {
             let inner = Pin::new(self.inner.get_mut());
@@ -265,7 +266,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocketStream<S> {
             return Poll::Ready(Err(error));
         }
         let before = buffer.filled().len();
-        // Whoever reads does as much for one byte as for many, so frames that have come are read together.
+        // A read costs the caller the same for one byte as for many, so frames that have arrived are read together.
         while buffer.remaining() > 0 {
             let read = self.poll_content(context, buffer);
             if matches!(read, Poll::Ready(Ok(true))) {
@@ -295,7 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocketStream<S> {
         ready!(self.poll_send(context))?;
         let part = &bytes[..bytes.len().min(SENT_BYTES_MAX)];
         self.put(BINARY, part);
-        // It counts as written; whatever does not go now goes with the flush.
+        // The part counts as written. Bytes that cannot be sent now are sent with the flush.
         let _ = self.poll_send(context)?;
         Poll::Ready(Ok(part.len()))
     }

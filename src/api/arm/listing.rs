@@ -1,4 +1,4 @@
-//! Lists in Resource Manager's manner: filtered by name, and in pages where that is asked for.
+//! Lists in the style of Azure Resource Manager: filtered by name, and in pages on request.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -15,7 +15,7 @@ use crate::api::error::ApiError;
 use crate::api::parameters::RequestParameters;
 use crate::wire::resource::bodies::ResourceList;
 
-/// Resources on one page, as Azure documents it.
+/// Maximum number of resources on one page, as Azure documents it.
 const TOP_MAX: usize = 100;
 
 const SKIP_TOKEN: &str = "$skiptoken";
@@ -44,7 +44,7 @@ pub(in crate::api) struct ListRequest {
     pub(crate) base: BaseUrl,
     /// The path of the list.
     path: String,
-    /// The query but for the token of the page.
+    /// The query parameters without `$skiptoken`.
     query: Vec<(String, String)>,
     /// Is true where the path has the form of Azure Resource Manager.
     is_arm: bool,
@@ -84,8 +84,8 @@ impl ListRequest {
         self.is_arm
     }
 
-    /// The page of `all` that is asked for, in the order of their keys. A key ends with the name of the
-    /// resource, behind a slash if there is more of it.
+    /// Returns the requested page of `all`, ordered by key. A key is the name of a resource, or a path that ends with a
+    /// slash and the name.
     pub(crate) fn page<R>(
         &self,
         all: impl Iterator<Item = R>,

@@ -1,8 +1,8 @@
-//! Paths in the manner of Azure Resource Manager, brought to the short form that the routes know.
+//! Rewrites paths of Azure Resource Manager to the short form that the routes use.
 //!
 //! `/subscriptions/{s}/resourceGroups/{rg}/providers/Microsoft.EventGrid/topics/…` becomes `/topics/…`, and
-//! `…/namespaces/…` becomes `/namespaces/…`, in any letter case of the fixed words. `{s}` and `{rg}` have to be
-//! names that the appliance goes by.
+//! `…/namespaces/…` becomes `/namespaces/…`. The letter case of fixed words does not matter. `{s}` and `{rg}` have to
+//! be configured names of the appliance, if there are any.
 
 pub(super) mod listing;
 mod odata;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 
-/// Fixed words of the paths, as the routes spell them.
+/// Fixed path segments, as the routes spell them.
 const WORDS: [&str; 17] = [
     "namespaces",
     "topics",
@@ -43,7 +43,7 @@ const PARTNERS: &str = "let partners publish to a topic with a key of its own";
 const NETWORKS: &str = "use inboundIpRules of the topic or namespace, or a network of your own";
 const MQTT: &str = "publish over HTTP to topics of the namespace; MQTT is not spoken here";
 
-/// Types of resources that Azure has and the appliance does not, and what to do instead.
+/// Resource types that Azure has and the appliance does not, each with an alternative.
 const NOT_OFFERED: [(&str, &str); 19] = [
     ("systemTopics", SYSTEM_TOPICS),
     ("extensionTopics", SYSTEM_TOPICS),
@@ -69,33 +69,34 @@ const NOT_OFFERED: [(&str, &str); 19] = [
     ),
 ];
 
-/// The names by which the appliance goes in such paths, in any letter case; any name where there is none.
+/// The subscription and resource group names that the appliance accepts in paths, in any letter case. An empty list
+/// accepts any name.
 #[derive(Clone, Debug)]
 pub struct AzureScope {
     pub subscriptions: Vec<String>,
     pub resource_groups: Vec<String>,
 }
 
-/// The parts of a path in Resource Manager's form that the routes do not know.
+/// The parts of a Resource Manager path that the short form does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArmPath {
     subscription: Option<String>,
     resource_group: Option<String>,
-    /// It names the provider a second time, before an event subscription.
+    /// Set if the path names the provider a second time, before an event subscription.
     is_older: bool,
-    /// The URI that the client asked for, for links that lead back there.
+    /// The original URI of the request, for links in the response.
     pub(crate) asked: Uri,
 }
 
 impl AzureScope {
-    /// Goes by any name.
+    /// A scope that accepts any name.
     pub const ANY: Self = Self {
         subscriptions: Vec::new(),
         resource_groups: Vec::new(),
     };
 
-    /// Checks that the subscription and the resource group of the path are names of the appliance. A request without
-    /// such a path passes.
+    /// Checks that the appliance accepts the subscription and the resource group of the path. A request without a
+    /// Resource Manager path passes.
     pub(super) fn check(&self, extensions: &Extensions) -> Result<(), ApiError> {
         let Some(path) = extensions.get::<ArmPath>() else {
             return Ok(());
@@ -117,7 +118,7 @@ impl AzureScope {
     }
 }
 
-/// Brings the path of a request to the form of the routes, and keeps what it said besides.
+/// Rewrites the path of a request to the form of the routes, and stores its other parts as an extension of the request.
 pub(super) fn enter(request: &mut Request) -> Result<(), ApiError> {
     let Some((short, path)) = rewritten(request.uri()) else {
         return Ok(());
@@ -131,7 +132,7 @@ pub(super) fn enter(request: &mut Request) -> Result<(), ApiError> {
 }
 
 impl ArmPath {
-    /// The URL of what stands below the path that the client asked for, with the same query.
+    /// Returns the URL of a child of the requested path, with the same query.
     pub(crate) fn below(&self, base: &BaseUrl, word: &str) -> String {
         let query = self
             .asked
@@ -141,7 +142,7 @@ impl ArmPath {
     }
 }
 
-/// An event subscription as it is shown, with its id in the form of the path that it was asked for by.
+/// Returns the JSON of an event subscription with its id in the form of the requested path.
 pub(super) fn as_asked(arm: Option<&Extension<ArmPath>>, mut shown: Value) -> Value {
     const NESTED: &str = "/eventSubscriptions/";
     let is_older = arm.is_some_and(|Extension(arm)| arm.is_older);
@@ -152,7 +153,7 @@ pub(super) fn as_asked(arm: Option<&Extension<ArmPath>>, mut shown: Value) -> Va
     shown
 }
 
-/// Rejects operations on types of resources that the appliance does not have.
+/// Rejects operations on resource types that the appliance does not have.
 fn not_offered(short: &str) -> Result<(), ApiError> {
     let mut words = short.split('/').skip(1).step_by(2);
     let found = words.find_map(|segment| {
@@ -164,8 +165,8 @@ fn not_offered(short: &str) -> Result<(), ApiError> {
     })
 }
 
-/// Where a short path stands in Resource Manager's form, with names in braces for what makes no difference;
-/// `None` for what Azure has no such path for.
+/// Returns the Resource Manager form of a short path, with placeholders in braces for names that are not significant,
+/// or `None` if Azure has no such path.
 pub(super) fn long_path(short: &str) -> Option<String> {
     let first = short.strip_prefix('/')?.split('/').next()?;
     let before = match first {
@@ -181,8 +182,8 @@ pub(super) fn long_path(short: &str) -> Option<String> {
     Some(format!("{before}/providers/Microsoft.EventGrid{short}"))
 }
 
-/// The short path of `uri` if it is in Resource Manager's form, with what else it says, or if it begins with more
-/// than one slash, as those of Azure's client for JavaScript do.
+/// Rewrites a URI in Resource Manager form, and returns its other parts. Also removes extra slashes at the beginning of
+/// the path, which Azure's client for JavaScript sends.
 fn rewritten(uri: &Uri) -> Option<(Uri, Option<ArmPath>)> {
     let path = uri.path();
     let single = path.strip_prefix('/')?.trim_start_matches('/');
@@ -219,7 +220,7 @@ fn short_path(path: &str, asked: &Uri) -> Option<(String, ArmPath)> {
     let mut short = String::new();
     let mut add = |place: usize, segment: &str| {
         short.push('/');
-        // Fixed words and names take turns.
+        // Fixed words and names alternate.
         short.push_str(if place.is_multiple_of(2) {
             word(segment)
         } else {
@@ -227,7 +228,7 @@ fn short_path(path: &str, asked: &Uri) -> Option<(String, ArmPath)> {
         });
     };
     let parent = rest.len().min(2);
-    // The older form of a subscription's path names the provider a second time.
+    // The older path form of an event subscription names the provider a second time.
     let below = without_provider(&rest[parent..]).unwrap_or(&rest[parent..]);
     for (place, segment) in rest[..parent].iter().chain(below).enumerate() {
         add(place, segment);
@@ -241,7 +242,7 @@ fn short_path(path: &str, asked: &Uri) -> Option<(String, ArmPath)> {
     (!short.is_empty()).then_some((short, arm))
 }
 
-/// The name behind `word`, if the path begins with it, and the rest of the path.
+/// Returns the segment after `word` if the path begins with `word`, and the rest of the path.
 fn named<'a, 'b>(word: &str, path: &'a [&'b str]) -> (Option<&'b str>, &'a [&'b str]) {
     match path {
         [first, name, rest @ ..] if first.eq_ignore_ascii_case(word) => (Some(name), rest),

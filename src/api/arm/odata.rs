@@ -1,15 +1,15 @@
-//! The filter of lists, as far as Azure documents it: `name` with `eq`, `ne` and `contains`, joined by `not`, `and`
-//! and `or`, with parentheses. Letter case makes no difference, as in names.
+//! The `$filter` of lists, as far as Azure documents it: `name` with `eq`, `ne` and `contains`, combined with `not`,
+//! `and`, `or` and parentheses. Letter case does not matter.
 
 use crate::api::error::ApiError;
 
-/// Bytes of a filter. Names have at most 64.
+/// Maximum length of a filter in bytes. Names have at most 64.
 const BYTES_MAX: usize = 2_000;
 
-/// How deep parentheses and `not` may be nested.
+/// Maximum nesting depth of parentheses and `not`.
 const DEPTH_MAX: usize = 16;
 
-/// Which names are meant.
+/// A condition on the name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NameFilter {
     Is(String),
@@ -20,7 +20,7 @@ pub(super) enum NameFilter {
 }
 
 impl NameFilter {
-    /// Reads a filter.
+    /// Parses a filter.
     pub(super) fn parse(text: &str) -> Result<Self, ApiError> {
         let mut parser = FilterParser {
             text,
@@ -61,7 +61,7 @@ type Parsed = Result<NameFilter, String>;
 
 struct FilterParser<'a> {
     text: &'a str,
-    /// Bytes that are read.
+    /// The position in `text`, in bytes.
     at: usize,
     depth: usize,
 }
@@ -137,7 +137,7 @@ impl FilterParser<'_> {
         }
     }
 
-    /// A text in single quotes, in which two of them stand for one.
+    /// Parses a string in single quotes. Two single quotes in it stand for one.
     fn string(&mut self) -> Result<String, String> {
         if !self.takes("'") {
             return Err(self.unexpected("a text in single quotes"));

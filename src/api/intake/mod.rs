@@ -1,4 +1,4 @@
-//! How much of what publishers send is in memory and in work at once, and who may send more.
+//! Limits for request bodies in memory and for publish requests in progress, shared between topics and clients.
 
 mod slots;
 
@@ -23,46 +23,49 @@ use crate::base::{Stopwatch, Timestamp};
 use crate::model::topic::TopicId;
 use slots::{RequestSlot, Slots};
 
-/// Bytes of bodies of publish requests, and of the events in them until they are stored: 43 requests of the greatest size.
+/// Bytes of the bodies of publish requests, and of their events until they are stored: 43 requests of the maximum size.
 const EVENTS_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// Bytes of bodies of other requests that have shown a key, a token or a session.
 const OTHERS_BYTES_MAX: usize = 56 * 1_024 * 1_024;
 
-/// Bytes of bodies of requests that have shown nothing, such as the form to sign in with: nobody with a key misses them.
+/// Bytes of bodies of requests without credentials, such as the sign-in form. Requests with a key never
+/// use this memory.
 const STRANGERS_BYTES_MAX: usize = 8 * 1_024 * 1_024;
 
 /// How long a request waits for memory before its client is told to come back.
 const MEMORY_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a body may take to begin, or to go on, before it is late: others that need memory end it first.
+/// Time that a body may initially take to begin or continue before it counts as late. When other requests need memory,
+/// late bodies are ended first.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a body may take to go on that has come faster than it has to.
+/// Maximum time that a body may take to continue after it has arrived faster than [`BODY_RATE_MIN`].
 const PATIENCE_MAX: Duration = Duration::from_secs(3);
 
-/// Bytes a second that a body has to bring. It bounds how long one may take as a whole: two minutes for the greatest publish request.
+/// Minimum rate of a body in bytes per second. This rate bounds the total time of a body: two minutes for the largest
+/// publish request.
 pub const BODY_RATE_MIN: u32 = 8 * 1_024;
 
-/// How often it checks for it.
+/// Pause between two attempts of a waiting request to take memory.
 const MEMORY_CHECK: Duration = Duration::from_millis(20);
 
-/// For how long an overload shows in `/readyz`.
+/// Time for which `/readyz` reports an overload.
 const OVERLOAD_SHOWN: Duration = Duration::from_secs(10);
 
-/// Bits of an IPv6 address that name a client's network: one client has all the addresses of its own.
+/// Prefix length of a client's network in IPv6: all addresses with one prefix count as one client.
 const CLIENT_PREFIX_BITS: u32 = 64;
 
-/// Bytes for which memory is taken at once, as a body comes in: as many as are read at once, so that all that is read
-/// has memory, and what is announced and not sent holds little.
+/// Bytes of memory that are taken in one step while a body arrives. A step is as large as one read, so that all bytes
+/// read have memory and a body that is announced but not sent holds little.
 const STEP: usize = 16 * 1_024;
 
-/// Bytes below which pieces of a body are joined until there are so many: each piece keeps what was read with it, such as the length
-/// that stands before it, and a client may send a byte at a time.
+/// Minimum size of a piece of a body; smaller pieces are joined. Each piece keeps the buffer it was read in alive,
+/// including the chunk length before the piece, and a client may send one byte at a time.
 const JOINED_BYTES: usize = 2 * 1_024;
 
-/// Bounds the memory that request bodies take. What publishers send, what others with a key send and what strangers send have
-/// memory of their own.
+/// Bounds the memory of request bodies. Publish requests, other requests with credentials and requests without
+/// credentials have separate memory.
 #[derive(Clone)]
 pub struct BodyMemory {
     events: BodyRoom,
@@ -82,15 +85,16 @@ impl Default for BodyMemory {
     }
 }
 
-/// Memory for bodies: a topic (and with it its keys), or a client, may have more of it only while it has less than is
-/// left. Where there is none, the largest body of the one that has most ends for the others, so that nobody can take it all.
+/// Memory for request bodies, shared by topics and clients. A topic (with all its keys) or a client may take more only
+/// while it holds less than is left. When no memory is left, the largest body of the holder with the most memory is
+/// ended, so that no holder can take all memory.
 #[derive(Clone)]
 struct BodyRoom(Arc<SharedMemory>);
 
 struct SharedMemory {
     budget: Budget,
     holders: MemoryGroups<Holder>,
-    /// The last rejection that was due to all publishers together.
+    /// Time of the last rejection that was caused by the load of all publishers together.
     overloaded_at: Mutex<Option<Timestamp>>,
 }
 
@@ -101,10 +105,10 @@ enum Holder {
     ClientOfTopic(TopicId, IpAddr),
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Copy)]
 pub(super) struct BodySender {
-    /// `None` for what is no publishing.
+    /// The topic of a publish request; `None` for other requests.
     topic: Option<TopicId>,
     client: Option<IpAddr>,
 }
@@ -131,18 +135,20 @@ impl BodySender {
     }
 }
 
-/// The memory of one request, until it is dropped.
+/// The memory reserved for one request; released on drop.
 pub(super) struct Reservation {
     room: BodyRoom,
     taken: TakenBytes,
-    /// Bytes that have come.
+    /// Bytes of the body received so far.
     read: usize,
-    /// How long the next bytes may take before the body is late: longer the more of it has come.
+    /// Time that the next bytes may take before the body counts as late. Received bytes add to this time, up to
+    /// [`PATIENCE_MAX`], and waiting reduces it.
     patience: Duration,
 }
 
 impl BodyMemory {
-    /// A body, not of a publish request, that fails when there is no memory left for it, or others need what it has.
+    /// Wraps the body of a request that is not a publish request. The returned body fails when no memory is left for it
+    /// or when other requests need its memory.
     pub(super) fn held(
         &self,
         body: Body,
@@ -188,7 +194,8 @@ impl BodyMemory {
         })
     }
 
-    /// No memory yet, for the body of a request that can be taken as far as its topic is concerned.
+    /// Returns an empty reservation for the body of a publish request, or an error if the request would probably get
+    /// no slot for its topic.
     pub(super) fn reserve(&self, publisher: BodySender) -> Result<Reservation, ApiError> {
         let topic = publisher.topic;
         if topic.is_some_and(|topic| self.slots.is_crowded(topic)) {
@@ -242,7 +249,8 @@ impl BodyRoom {
 }
 
 impl Reservation {
-    /// Waits a moment for memory for the first `read` bytes of a body, and for some of those that follow, of `most`.
+    /// Waits up to [`MEMORY_WAIT`] for memory for the first `read` bytes of a body and the next [`STEP`] bytes, within
+    /// the body's maximum of `most` bytes.
     pub(super) async fn cover(
         &mut self,
         read: usize,
@@ -281,7 +289,8 @@ impl Reservation {
         Ok(())
     }
 
-    /// Waits for what comes of a body, unless others need its memory. One that does not keep coming goes before all others.
+    /// Waits for the next part of a body, and stops when other requests need the memory of the body. Late bodies are
+    /// ended before others.
     async fn unless_needed<T>(
         &mut self,
         coming: impl Future<Output = T>,
@@ -294,7 +303,7 @@ impl Reservation {
         if let Some(come) = coming.as_mut().now_or_never() {
             return Ok(come);
         }
-        // In a box, so that requests whose bodies are there have no room for it.
+        // Boxed, so that the futures of requests whose bodies have already arrived stay small.
         let (stopwatch, patience) = (Stopwatch::begin(), self.patience);
         let late = async {
             tokio::time::sleep(patience).await;
@@ -313,7 +322,7 @@ impl Reservation {
         come.ok_or(NothingLeft)
     }
 
-    /// Waits for what comes of the body of a publish request, unless others need its memory.
+    /// Waits for the next part of the body of a publish request, and fails when other requests need its memory.
     pub(super) async fn coming<T>(
         &mut self,
         coming: impl Future<Output = T>,
@@ -322,12 +331,12 @@ impl Reservation {
         come.map_err(|NothingLeft| too_many())
     }
 
-    /// Notes that all of the body has come: its request is carried out from now on, whoever needs the memory.
+    /// Notes that the whole body has arrived. From now on the request keeps its memory, even if other requests need it.
     pub(super) fn stay(&self) {
         self.taken.account().stay();
     }
 
-    /// Takes memory until there is some for `bytes` in all, or says that there is none.
+    /// Increases the reservation to `bytes` in all. Returns `false` if there is not enough memory.
     fn take(&mut self, bytes: usize) -> bool {
         let most = self.room.0.budget.bytes_max() / 2; // a single body always fits
         let more = bytes.min(most).saturating_sub(self.taken.bytes());
@@ -335,22 +344,23 @@ impl Reservation {
     }
 }
 
-/// Returns the bytes for which memory is taken where so many of a body are read.
+/// Returns the bytes of memory to reserve once `read` bytes of a body of at most `most` bytes have been read.
 fn wanted(read: usize, most: usize) -> usize {
     read.saturating_add(STEP).min(most.max(read))
 }
 
-/// See [`Intake::held`].
+/// A body that takes memory as it is read; see [`BodyMemory::held`].
 struct HeldBody {
     publisher: BodySender,
     reservation: Reservation,
-    /// The memory of strangers, until the body is first asked for: a client with a key has shown it by then.
+    /// The memory for requests without credentials; `None` once the body is first polled. By then a client with a key
+    /// has presented it.
     strangers: Option<BodyRoom>,
-    /// Bytes that it has at most, as far as they are announced.
+    /// Maximum size of the body as announced, in bytes; `usize::MAX` if none is announced.
     most: usize,
     /// Short pieces that are passed on together.
     joined: BytesMut,
-    /// The part that has not come yet; `None` once the body has ended.
+    /// The rest of the body that has not been received; `None` once the body has ended.
     rest: Option<Body>,
 }
 
@@ -360,7 +370,7 @@ impl HeldBody {
         Body::new(StreamBody::new(pieces))
     }
 
-    /// Returns the next piece, and what is left of the body; that ends with an error.
+    /// Returns the next piece and the rest of the body. After an error there is no rest.
     async fn next(mut self) -> Option<(Result<Frame<Bytes>, axum::Error>, Option<Self>)> {
         match self.next_piece().await.transpose()? {
             Ok(piece) => Some((Ok(piece), Some(self))),
@@ -381,7 +391,7 @@ impl HeldBody {
             let come = self.reservation.unless_needed(rest.frame()).await;
             let piece = come.map_err(too_much)?.transpose()?;
             let is_last = piece.is_none();
-            // Nobody reads trailers.
+            // Trailers are dropped, because no handler reads them.
             let data = piece
                 .and_then(|piece| piece.into_data().ok())
                 .unwrap_or_default();
@@ -398,7 +408,7 @@ impl HeldBody {
         Ok(None)
     }
 
-    /// Returns what is passed on, now that `data` has come.
+    /// Adds `data` to the joined pieces. Returns the bytes to pass on, if they are enough.
     fn join(&mut self, data: Bytes, is_last: bool) -> Option<Bytes> {
         if self.joined.is_empty() && data.len() >= JOINED_BYTES {
             return Some(data);
@@ -410,17 +420,17 @@ impl HeldBody {
     }
 }
 
-/// Why there is no body.
+/// The reason why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoBody {
     TooLarge,
-    /// There is no memory for it now; the same request may succeed later.
+    /// No memory is left for the body now; the same request may succeed later.
     NoMemory,
-    /// It ended before it was whole, or came too slowly.
+    /// The body ended early or arrived too slowly.
     Broken,
 }
 
-/// Reads a body of at most so many bytes.
+/// Reads a body of at most `bytes_max` bytes.
 pub(super) async fn read_body(body: Body, bytes_max: usize) -> Result<Bytes, NoBody> {
     let read = to_bytes(body, bytes_max).await;
     read.map_err(|error| {
@@ -445,7 +455,7 @@ fn too_many() -> ApiError {
     )
 }
 
-/// Who is behind an address.
+/// Returns the client of an address: the IPv4 address itself, or the network of an IPv6 address.
 pub fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

@@ -1,5 +1,5 @@
-//! How many publish requests are read and stored at once. Topics get the slots in turn, so that one with hundreds of
-//! publishers does not make those of others wait.
+//! Slots for publish requests, which limit how many are decoded and stored at once. Topics get slots in turn, so that
+//! a topic with hundreds of publishers does not delay the publishers of other topics.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,42 +10,43 @@ use crate::base::Stopwatch;
 use crate::base::places::{Places, TakenPlace};
 use crate::model::topic::TopicId;
 
-/// Requests whose events are read and stored at once: a few more than one event subscription may have in flight, so
-/// that deliveries keep up however many publish. With 64 of them 900 connections left a fifth of the deliveries.
+/// Requests whose events are decoded and stored at once: a few more than the deliveries one event subscription may have
+/// in flight, so that deliveries keep up with any number of publishers. With 64 slots, 900 connections reduced
+/// deliveries to a fifth.
 const SLOTS: usize = 36;
 
-/// Slots of one topic, with the requests that wait for one, from which on its own publishers are why there is none.
+/// Slots and waiting requests of one topic from which on its own publishers count as the cause of a missing slot.
 const MANY_SLOTS: usize = SLOTS / 2;
 
-/// How long a request to a topic that has many waits for its slot before its publisher is told to come back.
+/// Time that a request to a topic with at least [`MANY_SLOTS`] waits for a slot before its publisher is told to retry.
 const SLOT_WAIT: Duration = Duration::from_millis(200);
 
-/// How long a request to any other topic waits. Only others have their turn before it, but their requests may take long where many
-/// filters look at many events.
+/// Time that a request to a topic with fewer than [`MANY_SLOTS`] waits for a slot. Only requests to other topics come
+/// before it, but these may take long where many filters are evaluated for many events.
 const FEW_WAIT: Duration = Duration::from_secs(5);
 
 /// The slots. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Slots {
     places: Places<TopicId>,
-    /// How long the last request of each topic has waited whose requests wait.
+    /// Wait of the last request of each topic that has waiting requests.
     last_waits: Arc<Mutex<HashMap<TopicId, Duration>>>,
     held: Arc<SlotCounts>,
 }
 
-/// How many slots each topic has that has any.
+/// Number of slots in use by each topic that has any.
 #[derive(Default)]
 struct SlotCounts(Mutex<HashMap<TopicId, usize>>);
 
 impl SlotCounts {
-    /// Returns how many the topic has that has most.
+    /// Returns the number of slots of the topic with the most slots.
     fn most(&self) -> usize {
         let counts = self.0.lock().unwrap();
         counts.values().copied().max().unwrap_or_default()
     }
 }
 
-/// The slot of one request, until it is dropped.
+/// The slot of one request; released on drop.
 pub(in crate::api) struct RequestSlot {
     _place: TakenPlace<TopicId>,
     topic: TopicId,
@@ -64,10 +65,10 @@ impl Drop for RequestSlot {
     }
 }
 
-/// Why a request gets no slot.
+/// The reason why a request gets no slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoSlot {
-    /// True if all publishers together are the cause, and not those of one topic that has many slots or for which many wait.
+    /// True if the load of all publishers together is the cause, and not one topic with many slots or waiting requests.
     pub(super) is_overload: bool,
 }
 
@@ -130,7 +131,7 @@ impl Slots {
         held.get(&topic).copied().unwrap_or_default()
     }
 
-    /// Reports whether a request to `topic` would probably wait in vain, judged by the wait of the last one.
+    /// Reports whether a request to `topic` would probably get no slot, judged by the wait of the topic's last request.
     pub(super) fn is_crowded(&self, topic: TopicId) -> bool {
         let last_wait = self.last_waits.lock().unwrap().get(&topic).copied();
         last_wait.is_some_and(|last| last >= SLOT_WAIT) && self.places.waiting(&topic) >= SLOTS

@@ -1,4 +1,4 @@
-//! Alerts: what fires, the rules, the channels, and the messages.
+//! Alerts: firing alerts, alert rules, channels and messages.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -123,7 +123,7 @@ pub(crate) async fn get_channel(
     Ok(Json(ShownAlertChannel::from(&channel)))
 }
 
-/// `PUT /everpost/alerts/channels/{name}`: secrets that are left out stay.
+/// `PUT /everpost/alerts/channels/{name}`: secrets that the body leaves out keep their values.
 pub(crate) async fn put_channel(
     State(state): State<ApiState>,
     by: Caller,
@@ -143,7 +143,7 @@ pub(crate) async fn put_channel(
     Ok((status, Json(ShownAlertChannel::from(&channel))).into_response())
 }
 
-/// `DELETE /everpost/alerts/channels/{name}`, with its messages
+/// `DELETE /everpost/alerts/channels/{name}`: deletes the channel with its messages.
 pub(crate) async fn delete_channel(
     State(state): State<ApiState>,
     by: Caller,

@@ -51,7 +51,7 @@ pub(crate) async fn put(
     Ok((status, Json(ShownInspector::from(&inspector))).into_response())
 }
 
-/// `DELETE /everpost/inspectors/{name}`, with its requests
+/// `DELETE /everpost/inspectors/{name}`: deletes the inspector with its captured requests.
 pub(crate) async fn delete(
     State(state): State<ApiState>,
     by: Caller,
@@ -69,7 +69,7 @@ pub(crate) struct Cleared {
     cleared: usize,
 }
 
-/// `POST /everpost/inspectors/{name}/clear`: forgets its requests
+/// `POST /everpost/inspectors/{name}/clear`: deletes the captured requests of the inspector.
 pub(crate) async fn clear(
     State(state): State<ApiState>,
     by: Caller,

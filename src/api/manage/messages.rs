@@ -1,4 +1,5 @@
-//! Messages of queues, and of subscriptions of Service Bus topics, without a client of Service Bus (an extension).
+//! Peeks and receives messages of queues and of subscriptions of Service Bus topics over HTTP, without a Service Bus
+//! client (an extension).
 
 use axum::Json;
 use axum::body::Bytes;
@@ -21,7 +22,7 @@ use crate::model::limits::LOCKS_PER_REQUEST_MAX;
 use crate::wire::amqp::message::Message;
 use crate::wire::service_bus::shown::ShownMessage;
 
-/// Messages of one answer, unless fewer are asked for.
+/// Default number of messages in one answer.
 const SHOWN: usize = 20;
 
 /// Which messages are shown.
@@ -60,7 +61,7 @@ impl Default for ReceiveMessages {
     }
 }
 
-/// `GET /queues/{queue}/messages`, and of a subscription
+/// `GET /queues/{queue}/messages`, and the same for a subscription of a topic
 pub(crate) async fn peek(
     State(state): State<ApiState>,
     Path(path): Path<MessagingPath>,
@@ -81,7 +82,7 @@ pub(crate) async fn peek(
     Ok(Json(shown.messages.into_iter().collect()))
 }
 
-/// `POST /queues/{queue}/receive`, and of a subscription: they are removed.
+/// `POST /queues/{queue}/receive`, and the same for a subscription of a topic: removes the messages it returns.
 pub(crate) async fn receive(
     State(state): State<ApiState>,
     by: Caller,
@@ -124,7 +125,7 @@ fn receiver(
     Ok(MessageReceiver::of(&state.broker, found, sub_queue))
 }
 
-/// Messages of an answer, as far as it is made.
+/// The messages of an answer under construction.
 #[derive(Default)]
 struct Showing {
     messages: Vec<ShownMessage>,
@@ -132,7 +133,7 @@ struct Showing {
 }
 
 impl Showing {
-    /// Adds an encoded message, and lets others have their turn after each few of them.
+    /// Adds an encoded message, and yields to other tasks after every few messages.
     async fn add(&mut self, encoded: Vec<u8>) -> Result<(), ApiError> {
         let bytes = encoded.len();
         let message = Message::parse(&encoded.into());

@@ -1,4 +1,4 @@
-//! Queues (rule S1), and topics of Service Bus with their subscriptions and rules (rule S7).
+//! Management of queues (rule S1) and of Service Bus topics with their subscriptions and rules (rule S7).
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use crate::model::subscription::EventSubscription;
 use crate::model::topic::TopicKind;
 use crate::wire::resource;
 
-/// Copies of a scheduled message that are looked at to count what is scheduled in a topic, on average.
+/// Copies read per scheduled message, at most on average, when the scheduled messages of a topic are counted.
 const COPIES_COUNTED: u64 = 10;
 
 /// The names in a path: `/queues/{queue}`, or `/serviceBusTopics/{topic}`, with `/subscriptions/{name}` and
-/// `/rules/{rule}` behind it.
+/// `/rules/{rule}` after it.
 #[derive(Deserialize)]
 pub(crate) struct MessagingPath {
     queue: Option<String>,
@@ -54,7 +54,7 @@ impl MessagingPath {
     }
 }
 
-/// An entity of Service Bus by its name.
+/// The name of a Service Bus entity.
 #[derive(Clone)]
 pub(in crate::api) enum Entity {
     Queue(TopicName),
@@ -63,7 +63,7 @@ pub(in crate::api) enum Entity {
     Rule(TopicName, SubscriptionName, RuleName),
 }
 
-/// An entity of Service Bus that exists, as it is now.
+/// The current state of an existing Service Bus entity.
 pub(in crate::api) enum Found {
     Queue(Queue),
     Topic(Arc<TopicEntry>),
@@ -107,7 +107,7 @@ impl Entity {
         })
     }
 
-    /// Defines it with the body of a PUT. `first` is the rule of a new subscription.
+    /// Creates or updates the entity with the body of a PUT. `first` is the rule of a new subscription.
     pub(in crate::api) async fn define(
         &self,
         state: &ApiState,
@@ -142,7 +142,7 @@ impl Entity {
         self.find(state)
     }
 
-    /// Returns the rules of its receivers once it is defined with `body`, read as [`Self::define`] reads it.
+    /// Returns the receive rules of the entity that `body` defines, parsed as in [`Self::define`].
     pub(in crate::api) fn receiving(&self, body: &Value) -> Result<ReceiveRules, ApiError> {
         let definition = match self {
             Self::Queue(_) => resource::parse_queue(body)?.subscription,
@@ -152,7 +152,7 @@ impl Entity {
         Ok(definition.pull.receiving)
     }
 
-    /// Deletes it with what is in it. Returns whether it was there.
+    /// Deletes the entity with its contents. Returns whether the entity existed.
     pub(in crate::api) async fn delete(
         &self,
         state: &ApiState,
@@ -260,7 +260,7 @@ pub(in crate::api) async fn show(
             }
         }
         Found::Subscription((topic, own)) => {
-            // What is scheduled counts in the topic.
+            // Scheduled messages are counted at the topic.
             let counts = QueueCounts {
                 scheduled: 0,
                 ..next(own)
@@ -306,7 +306,7 @@ pub(crate) async fn list_rules(
     page(&state, &listing, rules(&state, &topic, &name)?).await
 }
 
-/// `GET` of one of them
+/// `GET` of a queue, topic, subscription or rule
 pub(crate) async fn get(
     State(state): State<ApiState>,
     Path(path): Path<MessagingPath>,
@@ -315,7 +315,7 @@ pub(crate) async fn get(
     Ok(Json(show(&state, &[found]).await?.pop()).into_response())
 }
 
-/// `PUT` of one of them: 201, as with topics.
+/// `PUT` of a queue, topic, subscription or rule: always 201, as for Event Grid topics.
 pub(crate) async fn put(
     State(state): State<ApiState>,
     by: Caller,
@@ -329,7 +329,7 @@ pub(crate) async fn put(
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
 
-/// `DELETE` of one of them, with what is in it
+/// `DELETE` of a queue, topic, subscription or rule, with its contents
 pub(crate) async fn delete(
     State(state): State<ApiState>,
     by: Caller,

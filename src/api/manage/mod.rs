@@ -1,4 +1,4 @@
-//! Topics and event subscriptions (rule 3), in namespaces or not (rule N1).
+//! Management of topics and event subscriptions (rule 3), including those of namespaces (rule N1).
 
 pub(crate) mod access_rules;
 pub(crate) mod alerts;
@@ -39,7 +39,7 @@ use crate::wire::resource::{self, Observed, SubscriptionContext};
 
 pub(crate) type ApiResult = Result<Response, ApiError>;
 
-/// The part of a path that names a topic: `/topics/{topic}`, in namespaces behind `/namespaces/{namespace}`.
+/// The part of a path that names a topic: `/topics/{topic}`, after `/namespaces/{namespace}` for namespace topics.
 #[derive(Deserialize)]
 pub(crate) struct TopicPath {
     namespace: Option<String>,
@@ -47,12 +47,12 @@ pub(crate) struct TopicPath {
 }
 
 impl TopicPath {
-    /// Returns the name of the topic. The topics that exist are in `known`.
+    /// Returns the name of the topic. `known` holds the existing topics.
     pub(crate) fn name(&self, known: &Registry) -> Result<TopicName, InvalidName> {
         match &self.namespace {
             None => {
                 let name = TopicName::parse(&self.topic)?;
-                // Topics of namespaces have paths of their own.
+                // Namespace topics are reached only under `/namespaces/{namespace}`.
                 if known.topic(&name).is_some_and(|it| it.namespace.is_some()) {
                     TopicName::custom(&self.topic)
                 } else {
@@ -66,7 +66,7 @@ impl TopicPath {
     }
 }
 
-/// The part of a path that names an event subscription: that of its topic, and `/eventSubscriptions/{name}`.
+/// The part of a path that names an event subscription: the path of the topic, then `/eventSubscriptions/{name}`.
 #[derive(Deserialize)]
 pub(crate) struct SubscriptionPath {
     namespace: Option<String>,
@@ -75,7 +75,7 @@ pub(crate) struct SubscriptionPath {
 }
 
 impl SubscriptionPath {
-    /// The names that it stands for, as far as the topic is `known`.
+    /// Returns the names of the topic and of the event subscription. `known` holds the existing topics.
     pub(crate) fn names(
         self,
         known: &Registry,
@@ -92,7 +92,7 @@ impl SubscriptionPath {
 /// `GET /topics`
 pub(crate) async fn list_topics(State(state): State<ApiState>, listing: ListRequest) -> Response {
     let registry = state.broker.registry();
-    // Whoever deletes all topics of a resource group does not mean the built-in ones.
+    // Built-in topics are hidden here, because a client that deletes all topics of a resource group does not mean them.
     let is_shown = |entry: &&Arc<TopicEntry>| !listing.is_arm() || !entry.topic.kind.is_built_in();
     Json(listing.page(
         registry.custom_topics().filter(is_shown),
@@ -113,7 +113,7 @@ pub(crate) async fn get_topic(
     Ok(Json(show_topic(&base, &entry)).into_response())
 }
 
-/// `PUT /topics/{topic}`: 201, whether it was there before or not, because the clients take nothing else.
+/// `PUT /topics/{topic}`: 201 even if the topic existed before, because the clients accept no other status.
 pub(crate) async fn put_topic(
     State(state): State<ApiState>,
     by: Caller,
@@ -219,7 +219,7 @@ pub(crate) async fn get_subscription(
     Ok(Json(as_asked(arm.as_ref(), shown)).into_response())
 }
 
-/// `PUT /topics/{topic}/eventSubscriptions/{name}`: 201, for the same reason as with topics.
+/// `PUT /topics/{topic}/eventSubscriptions/{name}`: always 201, because the clients accept no other status.
 pub(crate) async fn put_subscription(
     State(state): State<ApiState>,
     by: Caller,
@@ -249,7 +249,7 @@ pub(crate) async fn put_subscription(
 }
 
 /// `PATCH /topics/{topic}/eventSubscriptions/{name}`: 201 (rule 3.1); in namespaces 200, because the
-/// clients take nothing else.
+/// clients accept no other status.
 pub(crate) async fn patch_subscription(
     State(state): State<ApiState>,
     by: Caller,
@@ -375,7 +375,7 @@ pub(crate) async fn get_delivery_attributes(
     .into_response())
 }
 
-/// `POST /topics/{topic}/eventSubscriptions/{name}/listSigningSecrets`: fingerprints (an extension)
+/// `POST /topics/{topic}/eventSubscriptions/{name}/listSigningSecrets`: lists secret fingerprints (an extension)
 pub(crate) async fn list_signing_secrets(
     State(state): State<ApiState>,
     by: Caller,
@@ -411,7 +411,7 @@ pub(crate) async fn rotate_signing_secret(
     Ok(Json(shown).into_response())
 }
 
-/// `POST /topics/{topic}/eventSubscriptions/{name}/validate`: asks the destination again (an extension).
+/// `POST /topics/{topic}/eventSubscriptions/{name}/validate`: repeats the validation of the destination (an extension).
 pub(crate) async fn validate(
     State(state): State<ApiState>,
     by: Caller,
@@ -447,7 +447,7 @@ fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'
     SubscriptionContext::of(entry, now, state.broker.options().egress.require_https)
 }
 
-/// The answer to a PUT that creates or replaces.
+/// Returns the status of a PUT: 201 if it created the object, 200 if it replaced the object.
 fn created(is_new: bool) -> StatusCode {
     if is_new {
         StatusCode::CREATED

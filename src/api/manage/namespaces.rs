@@ -40,7 +40,7 @@ pub(crate) async fn get(
     Ok(Json(show(&base, &entry)).into_response())
 }
 
-/// `PUT /namespaces/{namespace}`: 201, as with topics.
+/// `PUT /namespaces/{namespace}`: always 201, as for topics.
 pub(crate) async fn put(
     State(state): State<ApiState>,
     by: Caller,
@@ -71,7 +71,7 @@ pub(crate) async fn patch(
     Ok(Json(show(&base, &entry)).into_response())
 }
 
-/// `DELETE /namespaces/{namespace}`, with everything in it
+/// `DELETE /namespaces/{namespace}`: deletes the namespace with its contents.
 pub(crate) async fn delete(
     State(state): State<ApiState>,
     by: Caller,

@@ -1,4 +1,4 @@
-//! Settings in force, and those that change while the appliance runs.
+//! Shows the settings in force, and changes the settings that can change while the appliance runs.
 
 use axum::Json;
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! The API as an OpenAPI document: the table of routes, and the schemas of their types.
+//! The OpenAPI document of the API, made from the table of routes and the schemas of their types.
 
 mod path;
 mod schemas;
@@ -20,7 +20,7 @@ pub(crate) async fn show(State(state): State<ApiState>, base: BaseUrl) -> Json<V
     Json(document(&state.options, base.as_ref()))
 }
 
-/// The document of an appliance that behaves by `options` and is reached at `public_url`.
+/// Returns the OpenAPI document of an appliance with `options` that is reached at `public_url`.
 pub fn document(options: &ApiOptions, public_url: &str) -> Value {
     let mut schemas = Schemas::new();
     let (mut tags, mut paths) = (Vec::new(), Map::new());
@@ -59,7 +59,7 @@ const ABOUT: &str = "Everything that this appliance serves to programs. Topics, 
     under `/everpost`.\n\nErrors have Azure's shape: `error.code`, `error.message`, `error.details`, and \
     `error.target` where one property is at fault. A 429 or 503 says in `Retry-After` when to come back.";
 
-/// Adds a route at its path, and at the path that Azure Resource Manager has for it.
+/// Adds a route under its short path and, if there is one, under its Azure Resource Manager path.
 fn add(paths: &mut Map<String, Value>, area: &str, route: &Route, schemas: &mut Schemas) {
     let operation = operation(area, route, schemas);
     let mut put = |path: String, operation: Value| {
@@ -135,7 +135,7 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Map<String, Value> {
     responses
 }
 
-/// The errors that all routes with such a path, body and access have.
+/// Returns the errors that follow from the path, parameters, body and access of a route.
 fn common_errors(route: &Route) -> Vec<(u16, &'static str)> {
     let has_name = route.path.contains('{');
     let has_body = !route.bodies.is_empty();
@@ -176,7 +176,7 @@ fn common_errors(route: &Route) -> Vec<(u16, &'static str)> {
     errors
 }
 
-/// The security schemes that let somebody in.
+/// Returns the security schemes that a route with this access accepts.
 fn security(access: RouteAccess) -> Value {
     let schemes: &[&str] = match access {
         RouteAccess::Public => &[],
@@ -194,7 +194,7 @@ fn security(access: RouteAccess) -> Value {
     schemes.iter().map(|name| json!({ *name: [] })).collect()
 }
 
-/// How clients say who they are.
+/// Returns the security schemes of the API, by which clients authenticate.
 fn security_schemes() -> Value {
     let key = |place: &str, name: &str, says: &str| json!({ "type": "apiKey", "in": place, "name": name, "description": says });
     json!({

@@ -1,4 +1,4 @@
-//! Searches in the dead-letter queues: list, count, purge.
+//! Lists, counts and purges dead letters by a filter.
 
 use axum::Json;
 use axum::extract::State;
@@ -100,8 +100,8 @@ pub(crate) struct Purged {
     next_before: Option<i64>,
 }
 
-/// `POST /everpost/deadLetters/purge`: one batch. To purge them all, repeat it with `before` set to
-/// `nextBefore` until there is none.
+/// `POST /everpost/deadLetters/purge`: purges one batch. To purge all matching dead letters, repeat the request with
+/// `before` set to the last `nextBefore` until an answer has no `nextBefore`.
 pub(crate) async fn purge(
     State(state): State<ApiState>,
     principal: Principal,

@@ -1,4 +1,4 @@
-//! The differences of `everpost dev`: only this machine is answered, and integration tests have requests of their own.
+//! Features of `everpost dev`: requests are accepted only from this machine, and integration tests have extra routes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,32 +20,33 @@ use crate::api::manage::people::read;
 use crate::base::Timestamp;
 use crate::model::own_host::is_loopback;
 
-/// Between two looks at whether there is nothing to do.
+/// Pause between two checks for idleness.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
-/// How long a request may wait, and for how long the clock is moved ahead at most: a year, after which everything
-/// has expired.
+/// Default and maximum wait of a `wait-until-idle` request, and the maximum by which the clock is moved ahead: a year,
+/// after which everything has expired.
 const WAIT_SECONDS: u32 = 10;
 const WAIT_SECONDS_MAX: u32 = 600;
 const ADVANCE_SECONDS_MAX: u32 = 366 * 86_400;
 
-/// The signals between these requests and the program that starts and stops the appliance.
+/// Signals between the test routes and the program that starts and stops the appliance.
 #[derive(Clone, Debug, Default)]
 pub struct DevMode {
-    /// Told when the appliance is to be replaced by a new one.
+    /// Notified when the appliance is to be replaced by a new one.
     pub reset: Arc<Notify>,
-    /// Ends when the appliance takes no more connections.
+    /// Cancelled when the appliance accepts no more connections.
     pub closing: CancellationToken,
 }
 
-/// Rejects what a browser on this machine sends for a web site: all keys are known to everybody. A site can point a name
-/// of its own here (which the host tells), or send requests and open WebSockets across sites (which the origin tells).
+/// Rejects requests that a browser on this machine sends for a website, because the keys of `everpost dev` are public.
+/// A website can point its own host name here (detected by the host), or send cross-site requests and open cross-site
+/// WebSockets (detected by the origin).
 pub(in crate::api) fn check_is_local(request: &Request) -> Result<(), ApiError> {
     let texts = |name| {
         let all = request.headers().get_all(name).iter();
         all.map(|text| text.to_str().unwrap_or_default())
     };
-    // The pages send none, for which browsers write null; their forms have tokens.
+    // The admin pages send no origin, which browsers write as null. Their forms are protected by tokens.
     let is_page = request.uri().path().starts_with("/admin");
     let mut origins = texts(header::ORIGIN).filter(|it| *it != "null" || !is_page);
     let in_uri = request.uri().authority().map(Authority::as_str);
@@ -58,8 +59,8 @@ pub(in crate::api) fn check_is_local(request: &Request) -> Result<(), ApiError> 
     ))
 }
 
-/// Reports whether `url` is an HTTP or HTTPS URL of this machine. A name without a dot may be that of another machine,
-/// and the origin that browsers send for an extension is no such URL.
+/// Reports whether `url` is an HTTP or HTTPS URL with a loopback host. A name without a dot may belong to another
+/// machine, and the origin of a browser extension is not an HTTP URL.
 fn is_local(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| {
         let is_web = matches!(url.scheme(), "http" | "https");
@@ -124,7 +125,7 @@ pub(crate) async fn wait_until_idle(
     }
 }
 
-/// `POST /everpost/test/reset`: who connects after the answer talks to the new appliance.
+/// `POST /everpost/test/reset`: connections made after the answer reach the new appliance.
 pub(crate) async fn reset(State(state): State<ApiState>) -> StatusCode {
     if let Some(dev) = &state.options.dev {
         dev.reset.notify_one();

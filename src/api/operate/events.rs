@@ -1,4 +1,4 @@
-//! Searches in the stored events.
+//! Searches the stored events.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Explanations: who gets an event, who does not and why, and what another filter would do.
+//! Explains which event subscriptions match an event and why others do not, and tries other filters.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use crate::wire::explanation::{
 use crate::wire::filter_trial::{self, ShownTrial};
 use crate::wire::resource::bodies::ResourceList;
 
-/// The event that is asked about, and what became of it.
+/// The event to explain, with its deliveries.
 struct AskedEvent {
     event: Event,
     key: Option<EventKey>,
-    /// When it was published, or would be.
+    /// The time when the event was published, or now for an event that was not.
     at: Timestamp,
     deliveries: Vec<(SubscriptionId, DeliveryId)>,
 }
@@ -47,7 +47,7 @@ pub(crate) async fn explain_one(
     Ok(Json(asked.show(&entry, &explained.await?)))
 }
 
-/// `POST /topics/{topic}/explain` (an extension): every event subscription of the topic.
+/// `POST /topics/{topic}/explain` (an extension): explains the event for every event subscription of the topic.
 pub(crate) async fn explain_all(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
@@ -58,7 +58,7 @@ pub(crate) async fn explain_all(
     asked.show_all(&entry).await.map(Json)
 }
 
-/// `GET /everpost/events/{key}/explanations`: every event subscription of the event's topic.
+/// `GET /everpost/events/{key}/explanations`: explains the event for every event subscription of its topic.
 pub(crate) async fn explain_stored(
     State(state): State<ApiState>,
     Path(key): Path<i64>,
@@ -126,7 +126,7 @@ async fn asked_event(
     }
 }
 
-/// The event of that number, if it is one of the topic's.
+/// Returns the stored event with number `key`, if it belongs to the topic.
 async fn stored(
     state: &ApiState,
     entry: &TopicEntry,

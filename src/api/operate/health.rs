@@ -30,7 +30,7 @@ pub(crate) struct EmulatorHealth {
     message: String,
 }
 
-/// `GET /health`: the same as `/readyz`, in the emulator's words.
+/// `GET /health`: reports readiness as `/readyz` does, in the format of Microsoft's Service Bus emulator.
 pub(crate) async fn emulator_health(State(state): State<ApiState>) -> Response {
     let reasons = unready(&state).await;
     let (code, status, message) = if reasons.is_empty() {
@@ -42,7 +42,7 @@ pub(crate) async fn emulator_health(State(state): State<ApiState>) -> Response {
     (code, Json(EmulatorHealth { status, message })).into_response()
 }
 
-/// `GET /readyz`: whether events can be taken, and if not, why.
+/// `GET /readyz`: reports whether events can be accepted, and the reasons if not.
 pub(crate) async fn readyz(State(state): State<ApiState>) -> Response {
     let reasons = unready(&state).await;
     let ready = reasons.is_empty();
@@ -54,7 +54,7 @@ pub(crate) async fn readyz(State(state): State<ApiState>) -> Response {
     (status, Json(Readiness { ready, reasons })).into_response()
 }
 
-/// Why events cannot be taken.
+/// Returns the reasons why events cannot be accepted; empty if they can.
 async fn unready(state: &ApiState) -> Vec<String> {
     let mut reasons = Vec::new();
     if state.broker.is_stopping() {

@@ -1,4 +1,4 @@
-//! Where events can be published to: which topic a path names. Its words come in any letter case, as names do.
+//! Paths to publish events to, and the topic that a path names. Paths are compared in any letter case, as names are.
 
 use std::borrow::Cow;
 
@@ -15,14 +15,14 @@ const AZURE: &str = "/eventGrid";
 /// The suffix of the paths to namespace topics.
 const PUBLISH: &str = ":publish";
 
-/// A topic, as far as the path of a publish request tells it.
+/// The topic of a publish request, as far as its path names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PublishAddress {
     /// A custom topic by its name.
     Topic(String),
-    /// A custom topic that the host or the key tells.
+    /// A custom topic that is identified by the host or the key.
     Host,
-    /// A topic of a namespace, which the host or the credential tells where the path does not.
+    /// A namespace topic. Without a namespace in the path, the host or the credential identifies the namespace.
     NamespaceTopic {
         namespace: Option<String>,
         topic: String,
@@ -30,7 +30,7 @@ pub(crate) enum PublishAddress {
 }
 
 impl PublishAddress {
-    /// `None` for a request that publishes nothing.
+    /// Returns the address of a publish request; `None` for other requests.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         (request.method() == Method::POST)
             .then(|| Self::parse(request.uri().path()))
@@ -74,7 +74,7 @@ impl PublishAddress {
     }
 }
 
-/// Brings the path of a question for the methods to the form of its route.
+/// Rewrites the path of an `OPTIONS` request for a custom topic to the path of its route.
 pub(in crate::api) fn enter(request: &mut Request) {
     if request.method() == Method::OPTIONS {
         match PublishAddress::parse(request.uri().path()) {
@@ -86,20 +86,20 @@ pub(in crate::api) fn enter(request: &mut Request) {
     }
 }
 
-/// Returns what stands in a path before these words.
+/// Returns the part of a path before the suffix `words`, compared without case.
 fn before<'a>(path: &'a str, words: &str) -> Option<&'a str> {
     let place = path.len().checked_sub(words.len())?;
     let (before, last) = path.split_at_checked(place)?;
     last.eq_ignore_ascii_case(words).then_some(before)
 }
 
-/// Returns what stands in a path behind these words.
+/// Returns the part of a path after the prefix `words`, compared without case.
 fn behind<'a>(path: &'a str, words: &str) -> Option<&'a str> {
     let (first, behind) = path.split_at_checked(words.len())?;
     first.eq_ignore_ascii_case(words).then_some(behind)
 }
 
-/// The name that a segment of a path is.
+/// Returns the decoded name if `segment` is a single path segment.
 fn name(segment: &str) -> Option<Cow<'_, str>> {
     let is_one = !segment.is_empty() && !segment.contains('/');
     is_one.then(|| percent_decode_str(segment).decode_utf8_lossy())

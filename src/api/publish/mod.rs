@@ -37,16 +37,16 @@ use crate::model::trace::TraceContext;
 use crate::store::RequestMark;
 use crate::wire;
 
-/// The only version of the data plane there is (rule 1.1).
+/// The only API version of the data plane for custom topics (rule 1.1).
 pub(crate) const API_VERSION: &str = "2018-01-01";
 
 const CHANNEL_NAME: &str = "aeg-channel-name";
 
-/// How much of a body that is too large is still read, so that a client which sends all of it before it
-/// listens hears the answer instead of a broken connection.
+/// Bytes past the limit that are still read from a body that is too large. A client that sends the whole body before it
+/// reads then gets the answer instead of a broken connection.
 const EXCESS_READ_MAX: usize = 8 * 1_024 * 1_024;
 
-/// Answers a publish request to that address.
+/// Answers a publish request to `address`.
 pub(super) async fn publish(
     state: &ApiState,
     address: PublishAddress,
@@ -101,12 +101,12 @@ fn find_topic(
     }
 }
 
-/// Answers preflight questions without asking who is there (rule 1.1).
+/// Answers preflight requests without authentication (rule 1.1).
 pub(crate) async fn options() -> impl IntoResponse {
     (StatusCode::OK, [(header::ALLOW, "POST, OPTIONS")])
 }
 
-/// Accepts a request for `topic`, all or nothing, in one of these versions of the data plane.
+/// Accepts all events of a publish request for `topic` or none, in one of the API `versions` of the data plane.
 async fn take_in(
     state: &ApiState,
     topic: &Arc<TopicEntry>,
@@ -193,7 +193,7 @@ async fn accept(
     Ok(state.broker.publish(topic, events, mark).await?)
 }
 
-/// Memory for the beginning of a body, before it is read.
+/// Reserves memory for the beginning of a body before it is read.
 async fn reserve(
     state: &ApiState,
     publisher: BodySender,
@@ -205,15 +205,16 @@ async fn reserve(
     Ok(reserved)
 }
 
-/// Reads the body of a rejected request and forgets it, so that a client which sends all of it before it listens
-/// hears the answer instead of a broken connection. One that asked first sends nothing.
+/// Reads and discards the body of a rejected request, so that a client that sends the whole body before it reads gets
+/// the answer instead of a broken connection. Nothing is read from a client that sent `Expect`, because it waits
+/// before it sends the body.
 async fn skip_body(headers: &HeaderMap, body: Body) {
     if !headers.contains_key(header::EXPECT) {
         BodyReader::new(body, 0).skip().await;
     }
 }
 
-/// Lets only those through who may use `topic`, from where they are. What others send is neither read nor
+/// Rejects requests whose credential or address may not use `topic`. Bodies of rejected requests are neither read nor
 /// kept.
 pub(crate) fn authorize<B>(
     state: &ApiState,
@@ -221,14 +222,14 @@ pub(crate) fn authorize<B>(
     request: &Request<B>,
 ) -> Result<(), ApiError> {
     if topic.topic.kind.is_built_in() {
-        // There is no key to be asked for.
+        // A built-in topic has no key to check.
         return Err(PublishError::BuiltIn(topic.topic.name.clone()).into());
     }
     check_key(state, RequestedPlace::Topic(topic), request)?;
     check_address(topic, request)
 }
 
-/// The topic that was found, or why there is none, which only those hear who may know.
+/// Returns the topic that was found, or the reason why there is none. Only an authorized caller gets that reason.
 pub(crate) fn told<B>(
     state: &ApiState,
     sought: SoughtTopic,
@@ -263,7 +264,7 @@ fn check_key<B>(
     Ok(())
 }
 
-/// The events of a request, or what is wrong with it.
+/// Checks and decodes the events of a publish request.
 fn evaluate(
     state: &ApiState,
     topic: &TopicEntry,
@@ -283,7 +284,7 @@ fn evaluate(
     let entropy = state.broker.entropy();
     let events = wire::decode_for(topic, &parts.headers, &body.bytes, now, entropy)?;
     match Credential::of(&parts.headers, &parts.uri) {
-        // An operator may publish again what was captured elsewhere.
+        // An operator may publish events that were captured elsewhere, with other topics in them.
         Credential::Bearer(_) => {}
         Credential::Key { .. } | Credential::Token { .. } | Credential::None => {
             wire::check_topics(topic, &events)?;
@@ -326,8 +327,8 @@ pub(crate) fn check_version(uri: &Uri, versions: &[&str]) -> Result<(), ApiError
     }
 }
 
-/// Partner namespaces route by this header; elsewhere the events would go where their publisher does not
-/// expect them.
+/// Rejects requests with the header `aeg-channel-name`, by which partner namespaces route. Without such namespaces the
+/// events would go where their publisher does not expect them.
 fn check_channel(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.contains_key(CHANNEL_NAME) {
         return Err(ApiError::bad_request(
@@ -351,7 +352,7 @@ fn check_address<B>(topic: &TopicEntry, request: &Request<B>) -> Result<(), ApiE
     )))
 }
 
-/// By the first label of the host; else by the key, where it opens exactly one topic (rule A).
+/// Finds the topic by the first label of the host, else by the key if it opens exactly one topic (rule A).
 fn choose_topic(
     registry: &Registry,
     host: &str,
@@ -395,7 +396,7 @@ fn no_such_topic(name: &str) -> NoTopic {
     }
 }
 
-/// The host that the client meant, with its port.
+/// Returns the host of a request with its port, from the `Host` header or else from the URI.
 pub(crate) fn host_of<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     let header = headers.get(header::HOST);
     let host = header.and_then(|host| host.to_str().ok());
@@ -415,7 +416,7 @@ fn bytes_needed(headers: &HeaderMap, bytes_max: usize) -> usize {
 /// The part of a body that was read.
 pub(crate) struct ReadBody {
     pub(crate) bytes: Bytes,
-    /// Bytes that were read past the limit, and forgotten.
+    /// Bytes that were read past the limit and discarded.
     pub(crate) excess: usize,
 }
 
@@ -425,7 +426,7 @@ pub(crate) async fn read_body(body: Body, bytes_max: usize) -> Result<ReadBody, 
     Ok(reader.finish())
 }
 
-/// Reads a body as far as it may go.
+/// Reads a body and keeps at most `bytes_max` bytes of it.
 struct BodyReader {
     body: Body,
     bytes_max: usize,
@@ -443,7 +444,7 @@ impl BodyReader {
         }
     }
 
-    /// Reads on. Returns how many bytes are kept so far; `None` at the end.
+    /// Reads the next frame. Returns the number of bytes kept so far; `None` at the end.
     async fn next(&mut self) -> Result<Option<usize>, ApiError> {
         if self.excess > EXCESS_READ_MAX {
             return Ok(None);
@@ -463,7 +464,7 @@ impl BodyReader {
         Ok(Some(self.read.len()))
     }
 
-    /// Reads the rest and forgets it.
+    /// Reads and discards the rest of the body.
     async fn skip(mut self) {
         self.read = BytesMut::new();
         self.bytes_max = 0;
@@ -478,7 +479,7 @@ impl BodyReader {
     }
 }
 
-/// How a repetition of this request is recognised: by the client's id for it, and the same body.
+/// Returns the mark by which a repetition of a request is recognised: the client's request id and the same body.
 fn request_mark(
     headers: &HeaderMap,
     topic: TopicId,
@@ -486,12 +487,12 @@ fn request_mark(
     now: Timestamp,
 ) -> Option<RequestMark> {
     let id = headers.get("x-ms-client-request-id")?;
-    // An empty one names no request, or all of them.
+    // An empty id does not identify a request.
     let id_bytes = id.as_bytes().trim_ascii();
     (!id_bytes.is_empty()).then(|| mark_of(id_bytes, topic, body, now))
 }
 
-/// How a repetition of a request with that id is recognised.
+/// Returns the mark by which a repetition of a request with this id is recognised.
 pub(crate) fn mark_of(id: &[u8], topic: TopicId, body: &[u8], now: Timestamp) -> RequestMark {
     let mut hashed = digest::Context::new(&SHA256);
     hashed.update(&topic.0.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The requests that Service Bus' REST API lacks: they lock, settle or defer many dead letters at once.
+//! Requests to lock, settle or defer many dead letters at once, which the REST API of Service Bus does not have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -165,8 +165,7 @@ pub(crate) struct LocksBody {
     properties: serde_json::Map<String, Value>,
 }
 
-/// `POST /everpost/locks/{verb}`: settles or renews many locks. One that is rejected does not keep the others
-/// from it.
+/// `POST /everpost/locks/{verb}`: settles or renews many locks. A rejected lock does not affect the others.
 pub(crate) async fn settle(
     State(state): State<ApiState>,
     Path(verb): Path<String>,
@@ -223,7 +222,7 @@ pub(crate) async fn settle(
     Ok(Json(answer))
 }
 
-/// Why one lock was rejected (rule N5 for the codes).
+/// The reason why a lock was rejected, with the codes of rule N5.
 struct LockFault {
     code: &'static str,
     message: String,

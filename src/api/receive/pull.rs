@@ -1,8 +1,7 @@
-//! Receivers of namespace topics: they take events, and say what becomes of them
-//! (rule N5).
+//! Pull delivery of namespace topics: clients receive events and settle them (rule N5).
 //!
-//! It stands in front of the other routes for the reasons that that of dead-letter queues does: any letter
-//! case, and nobody who has hung up is handed an event.
+//! The middleware runs before the other routes because paths may be in any letter case, and because a client that has
+//! hung up must not receive an event.
 
 use axum::Json;
 use axum::body::Body;
@@ -26,10 +25,10 @@ use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::model::name::SubscriptionName;
 use crate::wire::pull::{self, LockedEvent, PullAddress, ReceivedBody, TokenFailure};
 
-/// The version whose answers tell failures of single tokens without an object of their own.
+/// The API version whose responses report the error of a lock token without a nested object.
 const FLAT_ERRORS: &str = "2023-06-01-preview";
 
-/// Answers what is for a pulled subscription, and lets everything else through.
+/// Answers requests to the operations of a pull subscription, and passes all other requests on.
 pub(crate) async fn intercept(
     State(state): State<ApiState>,
     request: Request,
@@ -95,7 +94,7 @@ async fn receive(
         Some(topic) => authorize(state, topic, request),
         None => Err(MessagingError::EntityDeleted.into()),
     };
-    // Its keys are those of its namespace, or its own.
+    // The access keys of a topic belong to its namespace if it has one, or else to the topic.
     let topic = &receiver.topic;
     let namespace = topic.namespace.as_ref();
     let owner = namespace.map_or_else(

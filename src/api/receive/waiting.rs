@@ -1,4 +1,4 @@
-//! Receivers that wait for a message over HTTP, as long as they may receive.
+//! Receiving over HTTP: waits for a message as long as the client is authorized.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,15 +12,16 @@ use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Actor;
 use crate::store::Locked;
 
-/// How often a waiting receiver is checked: whether it still has its right, and whether its queue or subscription is still there
-/// and not disabled. That is well within the 5 s that are promised.
+/// The interval at which a waiting receiver is checked: it must still be authorized, and its queue or subscription must
+/// exist and not be disabled. The interval is well within the promised 5 s.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Headers by which a receiver is let in.
+/// Request headers that the authorization of a receiver reads.
 const RIGHTS: [&str; 4] = ["authorization", "host", "aeg-sas-key", "aeg-sas-token"];
 
-/// Returns of a request what its sender is let in by while it waits, in memory of its own: the rest may be many times as much,
-/// and any part of it keeps all that the connection has read with it.
+/// Copies the parts of a request that its authorization reads, so that the request can be dropped while the receiver
+/// waits. A request may be many times larger, and a reference to any part of it keeps the whole read buffer of the
+/// connection in memory.
 pub(in crate::api) fn kept_while_waiting(request: &Request<()>) -> Request<()> {
     let mut kept = Request::new(());
     let uri = Uri::try_from(request.uri().to_string());
@@ -43,9 +44,9 @@ pub(in crate::api) fn kept_while_waiting(request: &Request<()>) -> Request<()> {
     kept
 }
 
-/// Locks up to `limit` messages, and waits up to `wait` for the first one. Ends with the error of `check` when that
-/// rejects the client meanwhile, and with that of the receiver when it may not go on. What is received counts for `memory`
-/// before it is read.
+/// Locks up to `limit` messages, and waits up to `wait` for the first one. Returns the error of `check` if `check`
+/// rejects the client in the meantime, and the error of `receiver` if the receiver may not go on. The received messages
+/// count for `memory` before they are read.
 pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
     receiver: &MessageReceiver,
     by: &Actor,
@@ -63,7 +64,8 @@ pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
         }
     };
     let receive = || async {
-        // Most who wait find nothing, and what they reserved would keep others waiting.
+        // Memory is reserved only if a message is due: most receivers that wait find none, and their reservations
+        // would keep other requests waiting.
         if receiver.is_due().await? {
             memory.receive(receiver, limit).await
         } else {

@@ -1,4 +1,4 @@
-//! The administration API of Azure Service Bus (rule S9): the same things as the management API has them, as Atom and XML.
+//! The administration API of Azure Service Bus (rule S9): the entities of the management API as Atom and XML.
 
 use std::ops::Range;
 
@@ -37,13 +37,13 @@ use crate::wire::service_bus::description::{
 use crate::wire::service_bus::entity::EntityAddress;
 use crate::wire::service_bus::xml::Element;
 
-/// Entries of one page, unless fewer are asked for.
+/// The largest number of entries of one page, and the default.
 pub(in crate::api) const TOP_MAX: usize = 100;
 
 /// The number of megabytes of which the sizes of queues and topics are multiples in Azure.
 const MEGABYTES_STEP: u64 = 1_024;
 
-/// Returns the header with the token for the entity that a property names.
+/// Returns the name of the header with the token for the entity to which `property` forwards.
 fn reference_header(property: &str) -> &'static str {
     match property {
         FORWARD_DEAD_LETTERS_PROPERTY => "ServiceBusDlqSupplementaryAuthorization",
@@ -54,7 +54,7 @@ fn reference_header(property: &str) -> &'static str {
 const ATOM_XML: &str = "application/atom+xml;type=entry;charset=utf-8";
 const ATOM_FEED: &str = "application/atom+xml;type=feed;charset=utf-8";
 
-/// Answers what is for this API, and lets everything else through.
+/// Answers requests to the administration API, and passes all other requests on.
 pub(in crate::api) async fn intercept(
     State(state): State<ApiState>,
     request: Request,
@@ -76,7 +76,8 @@ pub(in crate::api) async fn intercept(
     let by = authorize(&state, &request, demand);
     let denied = |denied| unauthorized(request.method(), place.as_ref(), denied);
     let answer = match (by.map_err(denied), missing) {
-        // It may have been made since then, and is not shown to those without the right to manage.
+        // The entity may have been created since it was looked up. It is not shown, since the right to manage was not
+        // checked.
         (Ok(_), Some(path)) => check_sub_queue(request.uri()).and_then(|()| Err(not_there(path))),
         (Ok((authority, by)), None) => Box::pin(answer(&state, authority, by, request)).await,
         (Err(error_response), _) => Err(error_response),
@@ -84,8 +85,8 @@ pub(in crate::api) async fn intercept(
     answer.unwrap_or_else(ErrorResponse::into_response)
 }
 
-/// Returns the path of a queue or topic that is asked for and is not there. Clients with a key for all learn that when they
-/// send or receive, and are told so here without the right to manage, as in Azure.
+/// Returns the path of a requested queue or topic that does not exist. Clients with a key for the whole namespace learn
+/// this when they send or receive, so they get the answer 404 even without the right to manage, as in Azure.
 fn missing_entity<'a>(
     state: &ApiState,
     method: &Method,
@@ -106,7 +107,8 @@ fn not_there(path: &str) -> ErrorResponse {
     ErrorResponse::not_found(detail).numbered(40_400)
 }
 
-/// By its version, its signature or a path that nothing else has.
+/// Reports whether a request is for the administration API: by its api-version, its signature or a path that only this
+/// API has.
 pub(super) fn is_administration(request: &Request) -> bool {
     if !matches!(
         *request.method(),
@@ -126,12 +128,12 @@ pub(super) fn is_administration(request: &Request) -> bool {
         || AtomPath::parse(request.uri().path()).is_some_and(|place| place.is_reserved())
 }
 
-/// The version of this API that is asked for, if there is one.
+/// Returns the version of the administration API that a request names, if it names one.
 fn version(uri: &Uri) -> Option<AtomVersion> {
     AtomVersion::parse(&query_value(uri, "api-version")?)
 }
 
-/// A request for `/` that no browser sends: people see by it whether a namespace is there.
+/// Reports whether a request is a `GET /` that no browser sends. Such requests test whether a namespace exists.
 fn is_connection_test(request: &Request) -> bool {
     let accept = request.headers().get(header::ACCEPT);
     let kinds = accept.and_then(|kinds| kinds.to_str().ok());
@@ -148,7 +150,8 @@ fn public_feed(state: &ApiState, request: &Request) -> Response {
     ([(header::CONTENT_TYPE, ATOM_FEED)], feed.to_string()).into_response()
 }
 
-/// Begins with what Azure says where a right is missing, which programs look for.
+/// Returns the error response for a denied request. If a right is missing, the detail begins with the text of Azure,
+/// which programs look for.
 fn unauthorized(method: &Method, place: Option<&AtomPath>, denied: RequestDenied) -> ErrorResponse {
     if !denied.is_of_rights() {
         return numbered(denied);
@@ -161,7 +164,7 @@ fn unauthorized(method: &Method, place: Option<&AtomPath>, denied: RequestDenied
     }
 }
 
-/// Returns what Azure says to a client without the right to read, to write or to delete what is at a place.
+/// Returns Azure's error text for a client without the right to read, write or delete the entity at `place`.
 fn lacking(method: &Method, place: Option<&AtomPath>) -> String {
     let (is_list, noun) = match place {
         Some(AtomPath::Namespace | AtomPath::Queues | AtomPath::Topics | AtomPath::Entity(_))
@@ -182,7 +185,7 @@ fn lacking(method: &Method, place: Option<&AtomPath>) -> String {
     format!("401 SubCode=40100: Unauthorized : Unauthorized access for '{operation}' operation.")
 }
 
-/// Returns what Azure says to a client without such a right to queues and topics.
+/// Returns Azure's error text for a client without the right to read, write or delete queues and topics.
 fn lacking_of_entities(method: &Method) -> &'static str {
     match *method {
         Method::GET => "Manage,EntityRead claims required for this operation.",
@@ -191,7 +194,7 @@ fn lacking_of_entities(method: &Method) -> &'static str {
     }
 }
 
-/// Says why a request is denied, behind the number that Azure has for it.
+/// Returns the error response for a denied request, with Azure's sub-code before the reason.
 fn numbered(denied: RequestDenied) -> ErrorResponse {
     let is_of_signature = matches!(
         denied,
@@ -254,7 +257,7 @@ async fn answer(
     }
 }
 
-/// Rejects what is about a sub-queue, which is there with its entity and has no description.
+/// Rejects a request for a sub-queue: a sub-queue exists together with its entity and has no description.
 fn check_sub_queue(uri: &Uri) -> Result<(), ErrorResponse> {
     let path = percent_decode_str(uri.path()).decode_utf8_lossy();
     match EntityAddress::of_parts(path.split('/')) {
@@ -285,7 +288,7 @@ struct AdministrationCall<'a> {
     authority: Authority,
     by: Caller,
     place: AtomPath,
-    /// Without its body.
+    /// The request without its body.
     request: &'a http::Request<()>,
 }
 
@@ -366,8 +369,8 @@ impl AdministrationCall<'_> {
         Ok(StatusCode::OK.into_response())
     }
 
-    /// The access rules of the entity here; keys that are not given stay. Nothing of the entity is stored before they are
-    /// known to be right.
+    /// Reads the access rules of the entity at this place. Keys that are not given keep their values. Access rules are
+    /// read before the entity is stored, so that invalid ones change nothing.
     fn read_access_rules(
         &self,
         rules: Vec<(String, Value)>,
@@ -389,7 +392,8 @@ impl AdministrationCall<'_> {
         read.collect()
     }
 
-    /// Who may manage one entity alone forwards messages only to where they may send: a token for that is in a header.
+    /// Checks the targets of forwarding. A client whose key is for one entity only must show a token with the right to
+    /// send to each target, in a header.
     fn check_forwarding(&self, entity: &Entity, document: &Value) -> Result<(), ErrorResponse> {
         if !self.authority.is_of_entity() {
             return Ok(());
@@ -431,7 +435,7 @@ impl AdministrationCall<'_> {
         })
     }
 
-    /// Rejects a size that Azure has not, unless it is what the entity has: whoever updates it sends that again.
+    /// Rejects a size that Azure does not offer, unless the entity has this size already: an update repeats the size.
     fn check_size(&self, entity: &Entity, document: &Value) -> Result<(), ErrorResponse> {
         let Some(asked) = document["properties"]["maxSizeInMegabytes"].as_u64() else {
             return Ok(());
@@ -494,7 +498,7 @@ impl AdministrationCall<'_> {
         }
     }
 
-    /// Returns what is at the place.
+    /// Returns the entity or rule at this place.
     fn find(&self) -> Result<Found, ErrorResponse> {
         let broker = &self.state.broker;
         let address = self.place.address();
@@ -526,7 +530,7 @@ impl AdministrationCall<'_> {
         Some(Found::Rule(of, rule))
     }
 
-    /// Returns the entity that a description of that kind describes at this place.
+    /// Returns the entity that a description of `kind` describes at this place.
     fn entity(&self, kind: DescribedKind) -> Result<Entity, ApiError> {
         let named = match (&self.place, kind) {
             (AtomPath::Entity(name), DescribedKind::Queue) => {
@@ -589,7 +593,7 @@ fn subscription(topic: &str, name: &str) -> Result<(TopicName, SubscriptionName)
     Ok((TopicName::of_service_bus(topic)?, name))
 }
 
-/// A error_response that names properties as XML does.
+/// Returns an error response that names properties by their names in XML.
 fn in_xml(mut error: ApiError) -> ErrorResponse {
     for path in error.paths() {
         error.explanation = error.explanation.replace(&path, &path_in_xml(&path));
@@ -620,7 +624,7 @@ fn entity_of(found: &Found) -> Entity {
     }
 }
 
-/// Which entries of a list are asked for.
+/// The range of entries that a request for a list asks for.
 struct EntryRange {
     range: Range<usize>,
     version: Option<String>,

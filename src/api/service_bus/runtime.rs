@@ -1,8 +1,8 @@
 //! Sending and receiving by Azure Service Bus' REST runtime API (rule S8): queues, topics and subscriptions, and the
 //! dead letters of every event subscription (rule S4).
 //!
-//! It stands in front of the other routes, because its paths come in any letter case, and because whoever
-//! waits here and hangs up must not be served after that: what is locked for nobody only comes back a minute
+//! The middleware runs before the other routes because paths may be in any letter case, and because a client that hangs
+//! up while it waits must not be served afterwards: a message locked for a lost client becomes available only a minute
 //! later.
 
 use std::time::Duration;
@@ -37,7 +37,7 @@ use crate::wire::service_bus::address::{Claim, EntityPath, QueueOperation};
 use crate::wire::service_bus::http::{self, BadMessage};
 use crate::wire::service_bus::message::of_event;
 
-/// Answers what is for a queue, a topic or a subscription, and lets everything else through.
+/// Answers requests to a queue, a topic or a subscription, and passes all other requests on.
 pub(in crate::api) async fn intercept(
     State(state): State<ApiState>,
     request: Request,
@@ -122,7 +122,8 @@ async fn answer(
     }
 }
 
-/// Stores one message or several, all or none. If the client hangs up, what has begun goes on, and counts until it is stored.
+/// Stores one message or several, all or none. If the client hangs up, a send that has begun goes on, and its memory is
+/// counted until the messages are stored.
 async fn send(
     sender: MessageSender,
     headers: &HeaderMap,
@@ -136,7 +137,7 @@ async fn send(
         ErrorResponse::of_body(why, ErrorResponse::new(StatusCode::FORBIDDEN, detail))
     })?;
     memory.hold_anyway(body_bytes.len()); // while it waits
-    // Messages have their own copies of it. What the first one takes besides is counted with the request.
+    // Messages have their own copies of the body. The overhead of the first message is counted with the request.
     let copies = 2 * body_bytes.len();
     let bytes = move |messages: usize| copies + (messages - 1) * SENT_MESSAGE_BYTES;
     let most = http::messages_max(headers, body_bytes.len());
@@ -165,7 +166,7 @@ fn unreadable(error: &BadMessage) -> ErrorResponse {
     }
 }
 
-/// `?timeout=`: seconds to wait for something to take.
+/// Reads the parameter `timeout`: the number of seconds to wait for a message.
 fn wait(uri: &Uri) -> Result<Duration, ErrorResponse> {
     let Some(text) = query_value(uri, "timeout") else {
         return Ok(RECEIVE_WAIT);
@@ -241,8 +242,8 @@ impl ReceiverHandler<'_> {
         settled.into_iter().collect()
     }
 
-    /// Returns a message as it was sent; an event in the subscription's delivery schema. Both with why they lie among the
-    /// dead letters.
+    /// Returns the headers and the body of a message as it was sent, or of an event in the subscription's delivery
+    /// schema. Dead letters include the reason for dead-lettering.
     fn message(
         &self,
         locked: &Locked,
@@ -250,7 +251,7 @@ impl ReceiverHandler<'_> {
     ) -> (HeaderMap, Vec<u8>) {
         let mut described = MessageView::from(locked).described(lock);
         if of_event(&locked.event.event).is_some() {
-            // The first delivery counts here.
+            // The delivery count of Service Bus includes the current delivery.
             let before = locked.delivery.attempts;
             described.delivery_count = before + u32::from(locked.dead_letter.is_none());
             let encoded = Encoded::parse(&self.receiver.encode(locked, false).into());

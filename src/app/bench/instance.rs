@@ -1,4 +1,4 @@
-//! A process of this binary over an empty data directory.
+//! A server process of this binary with an empty data directory.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,10 +16,10 @@ const START_DEADLINE: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Ticks of processor time in a second, as Linux shows them to programs.
+/// Clock ticks per second of CPU time in `/proc` on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Killed when it is dropped; its data goes with it.
+/// A server process. Dropping it kills the process and deletes its data directory.
 pub struct Instance {
     process: Child,
     folder: TempDir,
@@ -29,12 +29,12 @@ pub struct Instance {
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     pub cpu_seconds: f64,
-    /// The most memory that was resident at a time.
+    /// The peak resident memory.
     pub memory_peak_bytes: u64,
 }
 
 impl Instance {
-    /// Starts it in a new folder below `parent` and waits until it listens.
+    /// Starts the server with a new data directory in `parent` and waits until it listens.
     pub async fn start(parent: &Path) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("everpost-bench-")
@@ -43,7 +43,7 @@ impl Instance {
             folder.with_context(|| format!("no folder can be made in {}", parent.display()))?;
         let program = env::current_exe().context("this program is not found")?;
         let mut command = Command::new(program);
-        // Settings in the environment are meant for an appliance that lasts.
+        // Settings in the environment are for a permanent appliance, so the benchmark ignores them.
         for (name, _) in env::vars_os() {
             if name.to_string_lossy().starts_with("EVERPOST_") {
                 command.env_remove(name);
@@ -80,13 +80,13 @@ impl Instance {
         self.folder.path()
     }
 
-    /// Where it listens.
+    /// Returns the URL that the server listens on.
     pub fn url(&self) -> anyhow::Result<Url> {
         let url = fs::read_to_string(self.folder.path().join(SERVER_URL_FILE))?;
         Url::parse(url.trim_end()).context("the server's own URL")
     }
 
-    /// `None` where the system does not tell.
+    /// Returns the usage so far, or `None` on a system without `/proc`.
     pub fn usage(&self) -> Option<Usage> {
         let read = |name| fs::read_to_string(format!("/proc/{}/{name}", self.process.id()));
         usage(&read("stat").ok()?, &read("status").ok()?)
@@ -95,14 +95,14 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // It has ended if it cannot be killed.
+        // A process that cannot be killed has already ended.
         let _: io::Result<()> = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 impl Usage {
-    /// Returns the usage since `earlier`; the peak of memory is that of the whole life of the process.
+    /// Returns the CPU time since `earlier`, and the peak memory since the process started.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             cpu_seconds: self.cpu_seconds - earlier.cpu_seconds,
@@ -111,10 +111,10 @@ impl Usage {
     }
 }
 
-/// Reads `stat` and `status` of proc(5).
+/// Parses the contents of `/proc/PID/stat` and `/proc/PID/status`, see proc(5).
 fn usage(stat: &str, status: &str) -> Option<Usage> {
-    // The second field is the name in brackets and may hold anything; user and system time are the 14th
-    // and the 15th.
+    // The second field of `stat` is the process name in parentheses and may contain any character. User and system
+    // time are the 14th and the 15th field.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks = |at| fields.split_whitespace().nth(at)?.parse::<f64>().ok();
     let peak = status

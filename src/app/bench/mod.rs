@@ -1,14 +1,14 @@
-//! Load on an appliance: publishers and a receiver that accounts for every event.
+//! A load test of an appliance, with publishers and a receiver that accounts for every event.
 //!
 //! ```text
-//! plan.rs       what is asked for
+//! plan.rs       the load and the receiver's behaviour
 //! publisher.rs  connections that publish          → records.rs
 //! receiver.rs   the endpoint of all deliveries    → records.rs
 //! records.rs    which event was accepted and which delivered, and how long that took
-//! figures.rs    what is made of it: rates, percentiles, losses
-//! plot.rs       the same as a picture
-//! instance.rs   a process of this binary over an empty data directory
-//! disk.rs       what a flush of that directory's disk takes
+//! figures.rs    the figures of the records: rates, percentiles, losses
+//! plot.rs       the figures as a picture
+//! instance.rs   a server process of this binary with an empty data directory
+//! disk.rs       the time of a flush on the data directory's disk
 //! ```
 
 pub mod disk;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::base::Stopwatch;
 
-/// Events of one run, so that what is kept of each stays small: 10 million are 20 MB with one subscription.
+/// The maximum number of events in one run, to limit the memory for the records. With one subscription 10 million
+/// events take 20 MB.
 pub const EVENTS_MAX: u64 = 10_000_000;
 
-/// The load, and the behaviour of the receiver. Counts are at least 1 but for `fan_out`.
+/// The load, and the behaviour of the receiver. All counts except `fan_out` are at least 1.
 #[derive(Clone, Debug)]
 pub struct BenchPlan {
     /// Events to publish, at most [`EVENTS_MAX`].
@@ -16,7 +17,7 @@ pub struct BenchPlan {
     pub duration: Option<Duration>,
     /// Connections that publish, one request at a time each.
     pub connections: usize,
-    /// Events per second over all connections; as fast as answers come if there is none.
+    /// Events per second over all connections. With `None`, each connection publishes as fast as responses arrive.
     pub rate: Option<f64>,
     /// Bytes of padding in the data of each event.
     pub payload_bytes: usize,
@@ -44,19 +45,20 @@ impl BenchPlan {
         spread(number, SLOW_STEP) < self.slow_percent
     }
 
-    /// When the request that begins with this event is due.
+    /// Returns the time since the start at which the request that begins with this event is due.
     pub fn due(&self, number: u64) -> Option<Duration> {
         let rate = self.rate?;
         Some(Duration::from_secs_f64(number as f64 / rate))
     }
 
-    /// Returns whether publishing goes on: it began at `since`.
+    /// Returns whether publishing, which began at `since`, continues.
     pub fn goes_on(&self, since: Stopwatch) -> bool {
         self.duration.is_none_or(|most| since.took() < most)
     }
 }
 
-/// Two numbers prime to 100: each hundred of events has its shares, spread over the hundred.
+/// A step that is coprime to 100, like `SLOW_STEP`. Every 100 consecutive events have exactly the configured shares,
+/// spread over the 100 events.
 const FAILING_STEP: u64 = 37;
 const SLOW_STEP: u64 = 61;
 

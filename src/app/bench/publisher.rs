@@ -16,13 +16,13 @@ use tokio::task::JoinSet;
 use crate::app::bench::BenchPlan;
 use crate::app::bench::records::{Records, micros};
 
-/// How long an answer may take before its events count as rejected.
+/// The maximum time for a response. After it the events of the request count as rejected.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 
-/// The pause before a connection that failed is made again.
+/// The pause before reconnecting after a connection failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Characters of an answer that is quoted in the report.
+/// The maximum number of characters of a response that the report quotes.
 const QUOTED_MAX: usize = 200;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
@@ -33,11 +33,11 @@ pub struct PublishTarget {
     /// `host:port`.
     pub authority: String,
     pub path: String,
-    /// The key of the topic and what else every request has.
+    /// The headers of every request, including the topic's access key.
     pub headers: HeaderMap,
 }
 
-/// Publishes what the plan says. Ends when all has been published or the time is over.
+/// Publishes the events of the plan. Returns when all events are published or the duration has passed.
 pub async fn publish(plan: &BenchPlan, target: &PublishTarget, records: &Arc<Records>) {
     let next = Arc::new(AtomicU64::new(0));
     let mut connections = JoinSet::new();
@@ -60,7 +60,7 @@ struct Publisher {
     target: PublishTarget,
     records: Arc<Records>,
     padding: String,
-    /// The first event of the next request, over all connections.
+    /// The first event of the next request. All connections share the counter.
     next: Arc<AtomicU64>,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
@@ -89,8 +89,8 @@ impl Publisher {
         }
     }
 
-    /// Latency is counted from the moment when a request is due, so that a server that stalls cannot hide
-    /// it by keeping the publisher from asking.
+    /// Waits until the request is due and returns its due time in microseconds. Latency is measured from the due time,
+    /// so that a stalled server that delays the next requests does not hide its latency.
     async fn wait_until_due(&self, first: u64) -> u64 {
         let Some(due) = self.plan.due(first) else {
             return self.records.now_us();
@@ -173,7 +173,7 @@ fn quoted(status: StatusCode, body: &Bytes) -> String {
     format!("{status} {text}")
 }
 
-/// Events in Event Grid's schema. The receiver finds number and time again.
+/// Returns a JSON array of events in the Event Grid schema. The receiver reads the number and the time from them.
 fn body(events: std::ops::Range<u64>, now_us: u64, padding: &str) -> String {
     let mut body = "[".to_owned();
     let first = events.start;

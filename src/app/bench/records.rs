@@ -1,4 +1,4 @@
-//! Records of what became of every event, and when.
+//! Records the outcome and the time of every event.
 
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -7,24 +7,24 @@ use hdrhistogram::Histogram;
 
 use crate::base::Stopwatch;
 
-/// The first attempt was answered with an error, as planned.
+/// A flag: the first delivery attempt was answered with an error, as planned.
 const FAILED_ONCE: u8 = 0x80;
 
-/// How often an event was delivered, at most: enough to tell one from several.
+/// The maximum count of deliveries of one event, and the bit mask of the count. It is enough to detect duplicates.
 const DELIVERIES_MAX: u8 = 0x7f;
 
-/// Significant digits of latencies.
+/// The number of significant digits of latencies.
 const DIGITS: u8 = 3;
 
 /// The length of the periods by which events are counted.
 pub const SLICE: Duration = Duration::from_millis(100);
 
-/// Shared by publishers and receiver. Times are microseconds since the start of the run.
+/// The records of a run, shared by the publishers and the receiver. Times are microseconds since the start of the run.
 #[derive(Debug)]
 pub struct Records {
     began: OnceLock<Stopwatch>,
     published: Mutex<PublisherRecords>,
-    /// One for each event subscription.
+    /// The state of each event by number, one list for each event subscription.
     received: Vec<Mutex<Vec<u8>>>,
     arrivals: Mutex<ReceiverRecords>,
 }
@@ -35,9 +35,9 @@ pub struct PublisherRecords {
     /// By event number, whether its request was accepted.
     pub is_accepted: Vec<bool>,
     pub accepted: u64,
-    /// Events of requests with another answer, or with none.
+    /// Events of requests that were not accepted or got no response.
     pub rejected: u64,
-    /// The first other answer, for the report.
+    /// The reason of the first rejection, for the report.
     pub first_rejection: Option<String>,
     pub latency_us: Histogram<u64>,
     /// Events by [`SLICE`].
@@ -48,9 +48,9 @@ pub struct PublisherRecords {
 /// The receiver's side, over all event subscriptions.
 #[derive(Clone, Debug)]
 pub struct ReceiverRecords {
-    /// Deliveries that came for the first time.
+    /// First deliveries of an event to a subscription.
     pub delivered: u64,
-    /// Deliveries that came again after they had been accepted.
+    /// Repeated deliveries of events that the receiver had already accepted.
     pub duplicates: u64,
     /// Requests that were answered with an error, as planned.
     pub failed: u64,
@@ -86,7 +86,7 @@ impl Records {
         }
     }
 
-    /// The start of the run: when it is first asked for.
+    /// Returns the start of the run, which is the first call of this function.
     pub fn began(&self) -> Stopwatch {
         *self.began.get_or_init(Stopwatch::begin)
     }
@@ -96,7 +96,7 @@ impl Records {
         micros(self.began().took())
     }
 
-    /// A request with these events was accepted, so long after it was due.
+    /// Records that a request with these events, due at `due_us`, was accepted now.
     pub fn accept(&self, events: std::ops::Range<u64>, due_us: u64) {
         let now = self.now_us();
         let mut published = self.published.lock().unwrap();
@@ -112,7 +112,7 @@ impl Records {
         add(&mut published.slices, now, count);
     }
 
-    /// A request with so many events was not accepted.
+    /// Records that a request with `events` events was not accepted.
     pub fn reject(&self, events: u64, reason: impl FnOnce() -> String) {
         let mut published = self.published.lock().unwrap();
         published.rejected += events;
@@ -132,7 +132,7 @@ impl Records {
         is_first
     }
 
-    /// An event was delivered that was published at `sent_us`.
+    /// Records the delivery of an event that was published at `sent_us`.
     pub fn deliver(&self, subscription: usize, number: u64, sent_us: u64) {
         let is_first = {
             let mut received = self.received[subscription].lock().unwrap();
@@ -153,7 +153,7 @@ impl Records {
         }
     }
 
-    /// Events accepted so far, and deliveries.
+    /// Returns the numbers of accepted events and of first deliveries so far.
     pub fn counts(&self) -> (u64, u64) {
         let accepted = self.published.lock().unwrap().accepted;
         (accepted, self.arrivals.lock().unwrap().delivered)
@@ -167,7 +167,7 @@ impl Records {
         self.arrivals.lock().unwrap().clone()
     }
 
-    /// Deliveries of accepted events that did not come, over all event subscriptions.
+    /// Returns the number of missing deliveries of accepted events, over all event subscriptions.
     pub fn missing(&self) -> u64 {
         let published = self.published.lock().unwrap();
         let accepted = published.is_accepted.iter().enumerate();
@@ -189,7 +189,7 @@ fn histogram() -> Histogram<u64> {
     Histogram::new(DIGITS).expect("a number of digits that there is")
 }
 
-/// It grows as far as there are latencies: the largest number fits.
+/// Records a latency. The histogram resizes itself, so every value fits.
 fn record(latencies: &mut Histogram<u64>, us: u64) {
     latencies.record(us).expect("it grows");
 }

@@ -1,7 +1,7 @@
-//! The support bundle: what somebody else needs to understand this appliance, as one readable document.
+//! The support bundle: the facts that a support engineer needs about this appliance, in one readable document.
 //!
-//! It contains no secret and no data of an event, and of endpoints only host and port, since the path of many
-//! a webhook is its secret.
+//! The bundle contains no secrets and no event data. Endpoints are reduced to host and port, since the path of a
+//! webhook often contains a secret.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::outbound::evaluate::EgressVerdict;
 use crate::store::{CommitTimes, StoreError};
 use crate::wire::resource::{self, Observed};
 
-/// Raised when a part of the bundle moves or changes its meaning.
+/// The format version of the bundle. It is raised when a part of the bundle moves or changes its meaning.
 const FORMAT: u32 = 1;
 
 /// Property names in resources.
@@ -29,7 +29,7 @@ const HEADERS: &str = "deliveryAttributeMappings";
 const HEADER_KEPT: [&str; 2] = ["name", "type"];
 
 impl Diagnostics {
-    /// The bundle, as of now.
+    /// Creates the bundle of the current state, and records that in the audit log.
     pub async fn bundle(&self, by: &Caller) -> Result<Value, StoreError> {
         let action = AuditAction::CreateSupportBundle;
         let broker = &self.0.broker;
@@ -103,7 +103,7 @@ impl Diagnostics {
     }
 }
 
-/// Removes what only the owner of a resource may see.
+/// Removes secrets from a resource: endpoints become `receiver`, other URLs host and port, and header values go.
 fn withhold(value: &mut Value, receiver: &str) {
     match value {
         Value::Object(members) => {
@@ -123,7 +123,7 @@ fn withhold(value: &mut Value, receiver: &str) {
     }
 }
 
-/// Host and port of a URL.
+/// Returns the host and port of a URL; null if it cannot be parsed.
 fn host(url: &Value) -> Value {
     let parsed = url.as_str().and_then(|url| EndpointUrl::parse(url).ok());
     json!(parsed.as_ref().map(EndpointUrl::authority))
@@ -180,7 +180,7 @@ fn commit_times(times: &CommitTimes) -> Value {
     })
 }
 
-/// With three decimals.
+/// Converts a duration to milliseconds with three decimals.
 fn milliseconds(span: Duration) -> f64 {
     span.as_micros() as f64 / 1_000.0
 }

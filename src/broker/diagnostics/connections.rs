@@ -1,4 +1,4 @@
-//! Connections of clients.
+//! The limit on simultaneous client connections.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ pub struct ConnectionSlot {
 }
 
 impl Default for Connections {
-    /// No slots.
+    /// Creates a limit without any slots.
     fn default() -> Self {
         Self::of_at_most(0)
     }
 }
 
 impl Connections {
-    /// So many slots.
+    /// Creates a limit of `most` slots.
     pub fn of_at_most(most: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(most)),
@@ -33,7 +33,7 @@ impl Connections {
         }
     }
 
-    /// Takes a slot, as soon as one is free.
+    /// Waits until a slot is free, and takes it.
     pub async fn enter(&self) -> ConnectionSlot {
         let permit = Arc::clone(&self.places).acquire_owned().await;
         ConnectionSlot {
@@ -41,12 +41,12 @@ impl Connections {
         }
     }
 
-    /// Slots in use.
+    /// Returns the number of slots in use.
     pub fn open(&self) -> usize {
         self.most.saturating_sub(self.places.available_permits())
     }
 
-    /// All slots.
+    /// Returns the number of all slots, free or in use.
     pub fn most(&self) -> usize {
         self.most
     }

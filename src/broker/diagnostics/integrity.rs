@@ -1,4 +1,4 @@
-//! The status of the last integrity check of the database, as it is shown.
+//! The status of the last integrity check of the database, in the form shown to users.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,7 +1,7 @@
-//! Counters with the meanings of Azure's metrics (rule 10.1), named as Prometheus recommends.
+//! Metrics with the meanings of Azure's metrics (rule 10.1), named as Prometheus recommends.
 //!
-//! They count since the start of the process. Labels are names of existing topics and subscriptions and words
-//! of closed lists, so the registry bounds their number: the series of what is deleted end.
+//! Counters start at zero with the process. Label values are names of existing topics and subscriptions and words
+//! of closed lists, so the registry bounds the number of series. The series of a deleted topic or subscription end.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::AtomicU64;
@@ -29,7 +29,8 @@ const SECONDS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 30.0,
 ];
 
-/// Deleted subscriptions whose series are looked for once more: requests in flight may have counted meanwhile.
+/// The number of deleted subscriptions whose series are removed once more. Requests in flight during the deletion
+/// may have created the series again.
 const ENDED_KEPT: usize = 1_000;
 
 type Seconds = Gauge<f64, AtomicU64>;
@@ -75,7 +76,7 @@ struct OfSubscriptionReason {
     reason: &'static str,
 }
 
-/// The counters.
+/// The metrics of the process.
 pub struct Meters {
     metrics: Metrics,
     publish_success: Family<TopicMeters, Counter>,
@@ -119,9 +120,9 @@ pub struct Meters {
     backup_took: Seconds,
     topics: Gauge,
     subscriptions: Gauge,
-    /// The codes of failed publish requests so far.
+    /// The error codes of all publish requests rejected so far.
     codes: Mutex<BTreeSet<&'static str>>,
-    /// Deleted subscriptions, at most [`ENDED_KEPT`].
+    /// The labels of deleted subscriptions, at most [`ENDED_KEPT`].
     ended: Mutex<HashSet<SubscriptionMeters>>,
 }
 
@@ -419,7 +420,7 @@ impl Meters {
         );
     }
 
-    /// All metrics, in the text format of OpenMetrics.
+    /// Returns all metrics in the text format of OpenMetrics.
     pub(in crate::broker) fn text(
         &self,
         requests_in_flight: usize,
@@ -497,7 +498,7 @@ impl Meters {
         }
     }
 
-    /// A publish request of `events` events was answered 200 after `took`.
+    /// Counts a publish request with `events` events that was answered 200 after `took`.
     pub fn published(&self, topic: &TopicEntry, events: usize, took: Duration) {
         self.publish_success
             .get_or_create(&of_topic(topic))
@@ -507,14 +508,14 @@ impl Meters {
             .observe(took.as_secs_f64());
     }
 
-    /// So many events of the appliance's own were stored.
+    /// Counts stored events that the appliance itself published.
     pub(in crate::broker) fn published_of_ours(&self, topic: &TopicEntry, events: usize) {
         self.publish_success
             .get_or_create(&of_topic(topic))
             .inc_by(events as u64);
     }
 
-    /// A publish request was rejected; `error` is Azure's code.
+    /// Counts a rejected publish request; `error` is Azure's error code.
     pub fn publish_failed(&self, topic: &TopicEntry, error: &'static str) {
         let labels = OfTopicError {
             topic: topic.topic.name.shared(),
@@ -524,34 +525,35 @@ impl Meters {
         self.codes.lock().unwrap().insert(error);
     }
 
-    /// So many dead letters were exported to storage.
+    /// Counts dead letters that were exported to storage.
     pub(in crate::broker) fn exported(&self, count: usize) {
         self.exported.inc_by(count as u64);
     }
 
-    /// The upload of a blob failed.
+    /// Counts a failed upload of a blob of dead letters.
     pub(in crate::broker) fn export_failed(&self) {
         self.export_failures.inc();
     }
 
-    /// So many dead letters were dropped, because their storage was unreachable for too long.
+    /// Counts dead letters that were dropped because their storage was unreachable for too long.
     pub(in crate::broker) fn exports_given_up(&self, count: usize) {
         self.exports_given_up.inc_by(count as u64);
     }
 
-    /// Rejected publish requests were stored.
+    /// Counts rejected publish requests that were stored.
     pub(in crate::broker) fn rejections_kept(&self, count: usize) {
         self.rejections_kept.inc_by(count as u64);
     }
 
-    /// Rejected publish requests were not stored.
+    /// Counts rejected publish requests that were not stored, by reason.
     pub(in crate::broker) fn rejections_lost(&self, reason: &'static str, count: usize) {
         self.rejections_lost
             .get_or_create(&OfReason { reason })
             .inc_by(count as u64);
     }
 
-    /// Events were stored. `targets` lists a subscription once for each event that it matched.
+    /// Counts matched and unmatched events that were stored. `targets` lists a subscription once for each event that it
+    /// matched.
     pub(in crate::broker) fn matched(
         &self,
         topic: &TopicEntry,
@@ -574,7 +576,7 @@ impl Meters {
         }
     }
 
-    /// A request ended with `result` after `took`.
+    /// Counts a delivery request that ended with `result` after `took`.
     pub(in crate::broker) fn attempted(
         &self,
         topic: &TopicEntry,
@@ -600,7 +602,7 @@ impl Meters {
         }
     }
 
-    /// Attempts were counted but not made, because of a probation.
+    /// Counts attempts that were skipped because the subscription is on probation.
     pub(in crate::broker) fn skipped(
         &self,
         topic: &TopicEntry,
@@ -621,7 +623,7 @@ impl Meters {
             .inc_by(attempts as u64);
     }
 
-    /// Deliveries were settled, with or without an attempt.
+    /// Counts deliveries that were settled, with or without an attempt.
     pub(in crate::broker) fn settled(
         &self,
         topic: &TopicEntry,
@@ -648,14 +650,14 @@ impl Meters {
         }
     }
 
-    /// Retention deleted these.
+    /// Counts the rows that retention deleted.
     pub(in crate::broker) fn pruned(&self, pruned: PrunedRows) {
         self.pruned_events.inc_by(pruned.events);
         self.pruned_deliveries.inc_by(pruned.deliveries);
         self.pruned_attempts.inc_by(pruned.attempts);
     }
 
-    /// Returns how much was pruned since the start of the process.
+    /// Returns the number of events, deliveries and attempts that retention deleted since the start of the process.
     pub(in crate::broker) fn pruned_so_far(&self) -> PrunedRows {
         PrunedRows {
             events: self.pruned_events.get(),
@@ -665,7 +667,7 @@ impl Meters {
         }
     }
 
-    /// The store was measured.
+    /// Sets the gauges of the sizes of the database and of the free disk space.
     pub(in crate::broker) fn measured(&self, sizes: &Sizes) {
         let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         self.database_bytes.set(gauge(sizes.file));
@@ -675,13 +677,13 @@ impl Meters {
             .set(gauge(sizes.disk_free.unwrap_or(0)));
     }
 
-    /// The longest times of the writer since the last call.
+    /// Sets the gauges of the longest change and the longest commit of the writer since the previous call.
     pub(in crate::broker) fn kept(&self, longest: Longest) {
         self.longest_change.set(longest.change.as_secs_f64());
         self.longest_commit.set(longest.commit.as_secs_f64());
     }
 
-    /// A backup was made, or found.
+    /// Sets the gauges of the newest backup, which was just made or found.
     pub(in crate::broker) fn backed_up(&self, backup: &Manifest) {
         self.backup_made_at
             .set(backup.made_at.as_ms() as f64 / 1_000.0);
@@ -692,7 +694,7 @@ impl Meters {
         self.backup_failures.inc();
     }
 
-    /// So many spans were exported, or dropped.
+    /// Counts trace spans by their result, such as exported or dropped.
     pub(in crate::broker) fn spans_ended(&self, result: &'static str, spans: u64) {
         self.spans.get_or_create(&OfResult { result }).inc_by(spans);
     }
@@ -701,18 +703,18 @@ impl Meters {
         self.provisioning_failures.inc();
     }
 
-    /// So many alerts fire.
+    /// Sets the number of firing alerts.
     pub(in crate::broker) fn alerting(&self, alerts: usize) {
         self.alerts_firing
             .set(i64::try_from(alerts).unwrap_or(i64::MAX));
     }
 
-    /// How many alerts fire, as of the last look.
+    /// Returns the number of firing alerts at the last evaluation.
     pub fn alerts_firing(&self) -> u64 {
         self.alerts_firing.get().unsigned_abs()
     }
 
-    /// A message to an alert channel was sent, or was not.
+    /// Counts an attempt to send a message to an alert channel, by its result.
     pub(in crate::broker) fn alert_sent(&self, is_sent: bool) {
         let result = if is_sent { "sent" } else { "failed" };
         self.alert_messages
@@ -720,17 +722,17 @@ impl Meters {
             .inc();
     }
 
-    /// A request was ended by a panic.
+    /// Counts a delivery request that was ended by a panic.
     pub(in crate::broker) fn panicked(&self) {
         self.request_panics.inc();
     }
 
-    /// Deliveries were resubmitted.
+    /// Counts deliveries that were resubmitted.
     pub(in crate::broker) fn resubmitted(&self, deliveries: usize) {
         self.resubmitted.inc_by(deliveries as u64);
     }
 
-    /// A replay job stored a batch.
+    /// Counts a batch that a replay job stored, as the difference of its progress `before` and `after` the batch.
     pub(in crate::broker) fn replayed(&self, before: &ReplayProgress, after: &ReplayProgress) {
         let counts = |progress: &ReplayProgress| {
             let skipped = progress.skipped.values().sum();
@@ -745,13 +747,13 @@ impl Meters {
         }
     }
 
-    /// So many replay jobs are running.
+    /// Sets the number of running replay jobs.
     pub(in crate::broker) fn replaying(&self, jobs: usize) {
         self.replay_jobs_running
             .set(i64::try_from(jobs).unwrap_or(i64::MAX));
     }
 
-    /// Pending deliveries of deleted subscriptions were ended.
+    /// Counts pending deliveries that ended because their subscription was deleted.
     pub(in crate::broker) fn ended_with_subscription(&self, ended: Discarded) {
         self.dropped_with_subscription.inc_by(ended.dropped as u64);
         self.dead_lettered_with_subscription

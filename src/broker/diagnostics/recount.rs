@@ -1,4 +1,4 @@
-//! Delivery counts, and a recount of the rows to check them against.
+//! Delivery counters of event subscriptions, and a recount of the stored rows that verifies the counters.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
 use crate::store::views::{DeliveryTotals, TotalsQuery};
 
-/// How often a recount is repeated if deliveries changed meanwhile.
+/// The most times that a recount is made while changing deliveries make it disagree with the counters.
 const TRIES: usize = 5;
 
 /// The delivery counts of one event subscription.
@@ -73,16 +73,16 @@ impl SubscriptionCounts {
     }
 }
 
-/// A recount of the rows, and whether the counters agree.
+/// A recount of the stored rows, compared with the delivery counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Verified {
-    /// Its `pending`, `dead_letters` and `bytes` are counted from the rows.
+    /// The totals of the recount. `pending`, `dead_letters` and `bytes` are counted from the rows.
     pub recount: DeliveryTotals,
     pub agrees: bool,
 }
 
 impl Broker {
-    /// The delivery counts of all event subscriptions.
+    /// Returns the delivery counts of all event subscriptions.
     pub async fn accounts(&self) -> Result<Vec<Account>, StoreError> {
         let registry = self.registry();
         let ids = registry.subscriptions().map(|(_, each)| each.id).collect();
@@ -101,8 +101,9 @@ impl Broker {
         Ok(accounts.collect())
     }
 
-    /// Recounts one event subscription. Deliveries go on meanwhile, so the counters are read before and
-    /// after; this is repeated a few times until they agree.
+    /// Recounts the rows of one event subscription. Deliveries go on during the recount, so the counters are read
+    /// before and after it. The counters agree if each recounted number lies between the two readings; if not, the
+    /// recount is repeated a few times.
     pub async fn verify(&self, id: SubscriptionId) -> Result<Verified, StoreError> {
         let totals = async |recount| {
             let query = TotalsQuery {

@@ -1,4 +1,5 @@
-//! Settings that change while the appliance runs: checked, stored and in force before whoever changes them is answered.
+//! Settings that can change while the appliance runs. A change is checked, stored and put in force before the request
+//! is answered.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,33 +13,33 @@ use crate::model::audit::{AuditAction, Caller, Change, TargetKind};
 use crate::model::setting::{SavedSettings, Setting, Settings};
 use crate::store::StoreError;
 
-/// The settings in force, and how they change. Clones share them.
+/// The settings in force, with the rules for changing them. Clones share one state.
 #[derive(Clone, Default)]
 pub struct RunningSettings(Arc<SettingsState>);
 
 #[derive(Default)]
 struct SettingsState {
     shown: Live<Settings>,
-    /// Locked during a change, so that each is based on the one before.
+    /// The saved settings. The lock is held during a change, so that each change is based on the one before.
     saved: Mutex<SavedSettings>,
-    /// `None` where nothing can change.
+    /// The rules for changes; `None` if no setting can change.
     rules: Option<Box<dyn SettingRules>>,
 }
 
 /// The rules by which settings are checked, resolved and applied.
 pub trait SettingRules: Send + Sync {
-    /// Returns what is wrong with a value, as the rest of a sentence about the setting; `None` if it is valid. The
-    /// value is written as in an environment variable.
+    /// Returns the problem with a value, worded to follow the name of the setting; `None` if the value is valid.
+    /// `value` is written as in an environment variable.
     fn problem(&self, name: &'static str, value: &str) -> Option<String>;
 
-    /// Returns the settings that are in force with these saved ones, each of which was found valid.
+    /// Returns the settings that result from the saved settings, all of which are valid.
     fn resolve(&self, saved: &SavedSettings) -> Settings;
 
-    /// Puts the saved settings in force; fails with the reason.
+    /// Puts the saved settings in force. Returns the reason if that fails.
     fn apply(&self, saved: &SavedSettings) -> Result<(), String>;
 }
 
-/// Why a setting does not change.
+/// The reason why a setting cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     #[error("there is no setting {0}")]
@@ -63,7 +64,7 @@ pub enum SettingError {
 }
 
 impl RunningSettings {
-    /// Creates the settings of a start. `shown` are all of them, with those of `saved`.
+    /// Creates the settings in force at the start. `shown` holds all settings, including the values in `saved`.
     pub fn new(shown: Settings, saved: SavedSettings, rules: impl SettingRules + 'static) -> Self {
         Self(Arc::new(SettingsState {
             shown: Live::new(shown),
@@ -80,19 +81,19 @@ impl fmt::Debug for RunningSettings {
 }
 
 impl Diagnostics {
-    /// The settings in force, without secrets.
+    /// Returns the settings in force, without secrets.
     pub fn settings(&self) -> Arc<Settings> {
         self.running().shown.get()
     }
 
-    /// The setting of that name.
+    /// Returns the setting with the given name.
     pub fn setting(&self, name: &str) -> Result<Setting, SettingError> {
         let found = self.settings().named(name).cloned();
         found.ok_or_else(|| SettingError::NotFound(name.to_owned()))
     }
 
-    /// Saves the value of a setting, written as in an environment variable; `None` takes the saved one back. It is in
-    /// force afterwards.
+    /// Saves the value of a setting, written as in an environment variable, and puts it in force. `None` removes the
+    /// saved value.
     pub async fn save_setting(
         &self,
         by: &Caller,
@@ -143,7 +144,7 @@ impl Diagnostics {
     }
 }
 
-/// A setting that can change now.
+/// Returns `setting` if it can change while the server runs, or the error that says why not.
 fn changeable(setting: Setting) -> Result<Setting, SettingError> {
     let Setting { name, .. } = setting;
     if !setting.is_live {

@@ -1,4 +1,4 @@
-//! How busy the threads of the runtime are.
+//! The share of time in which the threads of the runtime are busy.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,9 +14,9 @@ pub(in crate::broker) struct Workload(Mutex<WorkloadSample>);
 #[derive(Clone, Copy, Debug)]
 struct WorkloadSample {
     stopwatch: Stopwatch,
-    /// The busy time of all threads until then.
+    /// The total busy time of all threads at the time of the sample.
     busy: Duration,
-    /// The share between the previous sample (at first, the start) and this one.
+    /// The busy share between the previous sample and this one; the first sample is compared with the start.
     share: Option<f64>,
 }
 
@@ -48,14 +48,14 @@ impl Workload {
         };
     }
 
-    /// The share of time in which the threads were busy between the two newest samples, from 0 to 1; `None`
-    /// before there were two.
+    /// Returns the share of time in which the threads were busy between the two newest samples, from 0 to 1; `None`
+    /// before the first sample.
     pub(in crate::broker) fn share(&self) -> Option<f64> {
         self.0.lock().unwrap().share
     }
 }
 
-/// The share for so many threads over `lasted`; `None` if that was no time at all.
+/// Returns the busy share of `threads` threads over `lasted`; `None` if `lasted` is zero.
 fn share(busy: Duration, lasted: Duration, threads: usize) -> Option<f64> {
     let whole = lasted.as_secs_f64() * threads as f64;
     (whole > 0.0).then(|| (busy.as_secs_f64() / whole).min(1.0))

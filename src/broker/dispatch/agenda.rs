@@ -1,17 +1,18 @@
-//! Which subscription is served next: who is due, and who has a free slot. Pure.
+//! The scheduler of the dispatcher. It selects the next subscription that has due deliveries and a free slot. Pure.
 //!
-//! A subscription waits for a moment (`later`), or for its turn (`ready`, first come, first served, which
-//! makes it fair), or is parked because all of its slots are taken, until a request ends. One that has used
-//! up its rate waits for the moment of its next request.
+//! A subscription with deliveries waits in one of three ways: until a point in time (`later`), in the queue for its
+//! turn (`ready`, first come, first served, which is fair), or parked until a request ends, because all of its slots
+//! are taken. A subscription that has used up its rate waits in `later` until its next request is allowed.
 //!
-//! Slots are shared like the buffer of a network switch (dynamic thresholds): one half is for everybody's first
-//! requests, and of the other a subscription may take more only while it has fewer than are left. Whoever gets
-//! quick answers earns a window of requests that it may always have on the wire, so that a healthy receiver
-//! finds a slot however many slow ones there are.
+//! Slots are shared like the buffer of a network switch (dynamic thresholds). One half of all slots is kept for the
+//! first requests of subscriptions. From the other half, a subscription may take another slot only while it has fewer
+//! requests in flight than slots are left there. Quick answers enlarge the window of a subscription: the number of
+//! requests that it may have in flight in any case. A healthy receiver therefore finds a slot however many slow
+//! receivers there are.
 //!
-//! All due deliveries are in the store. The agenda holds a bounded part of them in memory, and knows from when on the
-//! store has more (`unread`). Until then a subscription is caught up: deliveries are handed over to it as they are
-//! stored, and nothing has to be read.
+//! All due deliveries are in the store. The agenda holds a bounded part of them in memory, and the time from which on
+//! the store has more due deliveries (`unread`). Before that time a subscription is caught up: new deliveries are
+//! handed over to the agenda when they are stored, and nothing is read from the store.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -22,35 +23,35 @@ use crate::model::limits::UNSTORED_PER_SLOT;
 use crate::model::pace::{Rate, TokenBucket};
 use crate::model::subscription::SubscriptionId;
 
-/// How many requests may be on the wire, and how much may be in memory besides.
+/// The limits on requests in flight, and on deliveries in memory.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct SlotLimits {
     pub(in crate::broker) per_subscription: usize,
     pub(in crate::broker) overall: usize,
-    /// Bytes of the events that are on the wire. Beyond it nobody gets a slot.
+    /// The most bytes of events in flight. At this limit no subscription gets a slot.
     pub(in crate::broker) wire_bytes: usize,
-    /// Bytes of everything that waits in memory for a slot.
+    /// The most bytes of deliveries that wait in memory for a slot.
     pub(in crate::broker) waiting_bytes: usize,
-    /// Deliveries that were answered and are not stored. Beyond it nobody gets a slot.
+    /// The most answered deliveries whose results are not stored yet. At this limit no subscription gets a slot.
     pub(in crate::broker) unstored: usize,
 }
 
-/// An answer that takes longer makes the window of its subscription smaller: its slot would have served a
-/// thousand quick receivers.
+/// The response time from which on an answer shrinks the window of its subscription. In that time the slot would have
+/// served a thousand quick receivers.
 const SLOW_ANSWER: Duration = Duration::from_secs(1);
 
-/// Sums over all entries are checked, in debug builds, while there are no more than these.
+/// The most entries for which debug builds check the sums over all entries.
 const SUMMED_UP_MAX: usize = 64;
 
 /// A delivery in memory.
 pub(in crate::broker) trait InMemory {
     fn id(&self) -> DeliveryId;
 
-    /// The bytes that it takes.
+    /// Returns the bytes that the delivery takes in memory and in a request.
     fn weight(&self) -> usize;
 }
 
-/// The limits of a subscription's own definition.
+/// The limits in the definition of a subscription.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OwnLimits {
     /// Replaces [`SlotLimits::per_subscription`].
@@ -58,12 +59,12 @@ pub(super) struct OwnLimits {
     pub(super) rate: Option<Rate>,
 }
 
-/// The turn of a subscription: it may start up to `slots` requests, and must end with [`Agenda::end_turn`].
+/// A turn of a subscription. It may start up to `slots` requests, and must be ended with [`Agenda::end_turn`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DispatchSlot<W> {
     pub(super) subscription: SubscriptionId,
     pub(super) slots: usize,
-    /// Deliveries that had no slot so far, oldest first.
+    /// Deliveries in memory that had no slot so far, oldest first.
     pub(super) waiting: VecDeque<W>,
     /// From when on the store has something due that is not held.
     pub(super) unread: Option<Timestamp>,
@@ -72,11 +73,11 @@ pub(super) struct DispatchSlot<W> {
 /// The result of a turn.
 #[derive(Debug)]
 pub(super) struct Turned<W> {
-    /// How many requests it started.
+    /// The number of requests that the turn started.
     pub(super) started: usize,
-    /// The bytes of their events.
+    /// The bytes of the events of the started requests.
     pub(super) bytes: usize,
-    /// Deliveries that wait for the next turn, as many as there is room for; the others are no longer held.
+    /// Deliveries that wait for the next turn. Deliveries that do not fit into memory are no longer held.
     pub(super) waiting: VecDeque<W>,
     /// Deliveries that are not held any more.
     pub(super) released: Vec<DeliveryId>,
@@ -102,18 +103,18 @@ pub(in crate::broker) struct Agenda<W> {
     limits: SlotLimits,
     entries: HashMap<SubscriptionId, AgendaEntry<W>>,
     later: BTreeSet<(Timestamp, SubscriptionId)>,
-    /// Who is ready, in order; some may have got their turn already.
+    /// The queue of ready subscriptions. Some of them may have had their turn already.
     ready: VecDeque<SubscriptionId>,
     in_flight: usize,
-    /// Bytes on the wire, over all entries.
+    /// Bytes of events in flight, over all entries.
     wire_bytes: usize,
-    /// Slots of the turns that have not ended.
+    /// Slots reserved for turns that have not ended.
     reserved: usize,
     /// Bytes of waiting deliveries, over all entries.
     waiting_bytes: usize,
     /// Answered deliveries that are not stored yet, over all entries.
     unstored: usize,
-    /// How often it was locked.
+    /// The number of times that the agenda was locked.
     locks: u64,
 }
 
@@ -124,20 +125,20 @@ struct AgendaEntry<W> {
     unread: Option<Timestamp>,
     in_flight: usize,
     wire_bytes: usize,
-    /// Changes that store its answered requests, one for each but for large batches, and are not done yet.
+    /// Unfinished changes of the store that store answered requests: one for each request, and more for a large batch.
     unstored: usize,
-    /// Requests that it may have on the wire whatever others have, which quick answers make larger.
+    /// The number of requests that may be in flight regardless of other subscriptions. Quick answers raise it.
     window: usize,
-    /// Requests that it might have on the wire when it took its last turn.
+    /// The limit on requests in flight that applied to the last turn.
     in_flight_max: usize,
-    /// Slots of its turn.
+    /// Slots reserved for the current turn.
     reserved: usize,
-    /// All deliveries in memory: waiting, in a turn, on the wire, or answered and not stored yet.
+    /// All deliveries in memory: waiting, in a turn, in flight, or answered and not stored yet.
     held: HashSet<DeliveryId>,
     waiting: VecDeque<W>,
-    /// Deliveries that were recalled during its turn, which may have read them from the store before.
+    /// Deliveries recalled during the current turn. The turn may have read them from the store before the recall.
     recalled: Vec<DeliveryId>,
-    /// When the current turn was taken, and the rate that its requests count against.
+    /// The start of the current turn, and the rate that limits its requests.
     paced: Option<(Timestamp, Rate)>,
     allowance: TokenBucket,
 }
@@ -167,14 +168,14 @@ impl<W> AgendaEntry<W> {
         self.unread.is_some_and(|at| at <= now)
     }
 
-    /// How many of its slots it may have besides those it has.
+    /// Returns the number of slots that the subscription may take in addition to its requests in flight.
     fn share_of(&self, left: Left) -> usize {
         if self.wire_bytes >= left.bytes || self.has_too_much_unstored() {
             return 0;
         }
         let own = self.in_flight_max.saturating_sub(self.in_flight);
         let in_window = self.window.saturating_sub(self.in_flight);
-        // Each that it takes is one less for all, so that half of the difference can be taken.
+        // Each slot taken also leaves one slot less, so half of the difference can be taken.
         let beyond = left.beyond_first.saturating_sub(self.in_flight).div_ceil(2);
         own.min(left.slots).min(in_window.max(beyond))
     }
@@ -183,7 +184,7 @@ impl<W> AgendaEntry<W> {
         self.unstored >= self.in_flight_max.saturating_mul(UNSTORED_PER_SLOT)
     }
 
-    /// An answer came after this time.
+    /// Adapts the window to an answer that took `took`.
     fn answered_after(&mut self, took: Duration) {
         self.window = if took < SLOW_ANSWER {
             (self.window + 1).min(self.in_flight_max)
@@ -194,11 +195,11 @@ impl<W> AgendaEntry<W> {
     }
 }
 
-/// The remainder of the limits over all subscriptions.
+/// The unused part of the limits over all subscriptions.
 #[derive(Clone, Copy)]
 struct Left {
     slots: usize,
-    /// The slots that are not kept for first requests.
+    /// The free slots beyond the half that is kept for first requests.
     beyond_first: usize,
     bytes: usize,
 }
@@ -210,7 +211,7 @@ enum EntryState {
     Later(Timestamp),
     Ready,
     InTurn,
-    /// Due, with all slots taken.
+    /// Deliveries are due, but no slot is available.
     Parked,
 }
 
@@ -230,7 +231,7 @@ impl<W: InMemory> Agenda<W> {
         }
     }
 
-    /// Puts other limits in force. What is on the wire stays there.
+    /// Replaces the limits. Requests in flight go on.
     pub(in crate::broker) fn set_limits(&mut self, limits: SlotLimits) {
         self.limits = limits;
     }
@@ -263,8 +264,8 @@ impl<W: InMemory> Agenda<W> {
         earliest.is_none_or(|earliest| at < earliest)
     }
 
-    /// Takes a delivery that was just stored and is due, if the subscription is caught up and there is room;
-    /// else it will be read. Returns whether the dispatcher must wake up.
+    /// Takes a due delivery that was just stored, if the subscription is caught up and memory has room. Otherwise the
+    /// delivery is read from the store later. Returns whether the dispatcher must wake up.
     pub(in crate::broker) fn hand_over(
         &mut self,
         subscription: SubscriptionId,
@@ -277,7 +278,7 @@ impl<W: InMemory> Agenda<W> {
         if entry.is_behind(now) || !fits {
             return self.note(subscription, now);
         }
-        // A turn that reads the store right now may have found it.
+        // A turn that is reading the store may already hold this delivery.
         if !entry.held.insert(delivery.id()) {
             return false;
         }
@@ -286,7 +287,7 @@ impl<W: InMemory> Agenda<W> {
         self.make_ready(subscription)
     }
 
-    /// Lets a subscription have its turn as soon as it can. Returns whether the dispatcher must wake up.
+    /// Queues a subscription for its turn. Returns whether the dispatcher must wake up.
     fn make_ready(&mut self, subscription: SubscriptionId) -> bool {
         let entry = self.entries.entry(subscription).or_default();
         match entry.state {
@@ -305,7 +306,7 @@ impl<W: InMemory> Agenda<W> {
         self.limits.waiting_bytes.saturating_sub(self.waiting_bytes)
     }
 
-    /// The definition of `subscription` has changed, so that what it waited for may not apply any more.
+    /// Reschedules `subscription` after a change of its definition, since the reason for its wait may no longer apply.
     /// Returns whether the dispatcher must wake up earlier.
     pub(in crate::broker) fn reconsider(
         &mut self,
@@ -313,7 +314,7 @@ impl<W: InMemory> Agenda<W> {
         now: Timestamp,
     ) -> bool {
         if let Some(entry) = self.entries.get_mut(&subscription) {
-            // A turn that has not ended was taken by the former definition, and must not wait for a slot by it.
+            // A current turn was taken under the old definition. Its old limit must not park the subscription.
             entry.in_flight_max = usize::MAX;
             if entry.state == EntryState::Parked {
                 entry.state = EntryState::Ready;
@@ -324,12 +325,12 @@ impl<W: InMemory> Agenda<W> {
         self.note(subscription, now)
     }
 
-    /// The moment of the next turn, as far as it depends on time.
+    /// Returns the earliest time at which a subscription in `later` gets a turn.
     pub(super) fn earliest(&self) -> Option<Timestamp> {
         self.later.first().map(|(at, _)| *at)
     }
 
-    /// Returns whether nothing is due, on the wire, or answered and not stored yet.
+    /// Returns whether no delivery is due, in flight, or answered and not stored yet.
     pub(in crate::broker) fn is_idle(&self, now: Timestamp) -> bool {
         let is_idle = |entry: &AgendaEntry<W>| match entry.state {
             EntryState::Idle => entry.held.is_empty(),
@@ -339,12 +340,12 @@ impl<W: InMemory> Agenda<W> {
         self.entries.values().all(is_idle)
     }
 
-    /// Requests on the wire.
+    /// Returns the number of requests in flight.
     pub(in crate::broker) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Returns how many requests, and with how many bytes, may be started now.
+    /// Returns the number of requests that may be started now, and the bytes that they may have.
     fn left(&self) -> Left {
         let bytes = self.limits.wire_bytes.saturating_sub(self.wire_bytes);
         let slots = if self.unstored < self.limits.unstored && bytes > 0 {
@@ -359,7 +360,7 @@ impl<W: InMemory> Agenda<W> {
         }
     }
 
-    /// The next subscription that is due, has a free slot and has not used up its rate.
+    /// Takes the turn of the next subscription that is due, has a free slot and has not used up its rate.
     pub(super) fn take(
         &mut self,
         now: Timestamp,
@@ -403,8 +404,8 @@ impl<W: InMemory> Agenda<W> {
         None
     }
 
-    /// The next turn of a subscription whose request has just ended, straight after it: one request. `None` if
-    /// it does not wait for a slot, or others do.
+    /// Takes a turn of one request for a subscription whose request has just ended. `None` if the subscription is not
+    /// parked, has a rate, or the free slots are needed for other subscriptions.
     pub(super) fn take_next(
         &mut self,
         subscription: SubscriptionId,
@@ -434,7 +435,7 @@ impl<W: InMemory> Agenda<W> {
         self.reserved += slots;
         let waiting = std::mem::take(&mut entry.waiting);
         self.waiting_bytes -= weight_of(&waiting);
-        // Whatever is stored from here on is noted or handed over, even if this turn reads it as well.
+        // Deliveries stored from here on are noted or handed over, even if this turn reads them as well.
         let unread = entry.unread.take();
         self.assert_consistent(subscription);
         DispatchSlot {
@@ -455,7 +456,8 @@ impl<W: InMemory> Agenda<W> {
         }
     }
 
-    /// Holds what a turn has read. Returns what was neither handed over nor recalled meanwhile.
+    /// Holds the deliveries that a turn has read from the store. Returns them without the deliveries that were handed
+    /// over or recalled during the read.
     pub(super) fn hold(&mut self, subscription: SubscriptionId, read: Vec<W>) -> Vec<W> {
         let entry = self.entries.entry(subscription).or_default();
         let recalled = &entry.recalled;
@@ -465,13 +467,14 @@ impl<W: InMemory> Agenda<W> {
             .collect()
     }
 
-    /// The deliveries of `subscription` that are in memory.
+    /// Returns the deliveries of `subscription` that are in memory.
     pub(super) fn held(&self, subscription: SubscriptionId) -> HashSet<DeliveryId> {
         let entry = self.entries.get(&subscription);
         entry.map(|entry| entry.held.clone()).unwrap_or_default()
     }
 
-    /// Returns the deliveries of `subscription` in memory that wait only for an answer or for being stored.
+    /// Returns the deliveries of `subscription` in memory that do not wait for a slot: deliveries in a turn, in flight,
+    /// or answered and not stored yet.
     pub(super) fn sent(&self, subscription: SubscriptionId) -> HashSet<DeliveryId> {
         let mut sent = self.held(subscription);
         if let Some(entry) = self.entries.get(&subscription) {
@@ -482,7 +485,7 @@ impl<W: InMemory> Agenda<W> {
         sent
     }
 
-    /// Removes deliveries that wait for a slot, or that a turn is about to hold.
+    /// Removes deliveries that wait for a slot, and keeps the current turn from holding them.
     pub(super) fn recall(&mut self, subscription: SubscriptionId, recalled: &[DeliveryId]) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
             self.waiting_bytes -= weight_of(&entry.waiting);
@@ -501,7 +504,7 @@ impl<W: InMemory> Agenda<W> {
         self.assert_consistent(subscription);
     }
 
-    /// Returns whether more deliveries may be leased than there are slots for.
+    /// Returns whether memory has room for deliveries that are leased ahead of free slots.
     pub(super) fn may_lease_ahead(&self) -> bool {
         self.room() > 0
     }
@@ -581,8 +584,8 @@ impl<W: InMemory> Agenda<W> {
         must_wake || (has_slots_left && !self.ready.is_empty())
     }
 
-    /// So many deliveries of a request are answered, and held until [`Agenda::stored`] has been called for each of the
-    /// `changes` that store them.
+    /// Counts answered deliveries of a request. They are held until [`Agenda::stored`] has been called for each of the
+    /// `changes` that store their results.
     pub(super) fn answered(
         &mut self,
         subscription: SubscriptionId,
@@ -595,7 +598,7 @@ impl<W: InMemory> Agenda<W> {
         }
     }
 
-    /// Ends a request whose events had so many bytes.
+    /// Ends a request whose events had `bytes` bytes and whose answer took `took`.
     pub(super) fn end_request(
         &mut self,
         subscription: SubscriptionId,
@@ -613,7 +616,7 @@ impl<W: InMemory> Agenda<W> {
         self.assert_consistent(subscription);
     }
 
-    /// A subscription that waits for a slot may have got one. Returns whether anybody waits for one.
+    /// Queues a parked subscription for its turn, since a slot may be free. Returns whether any subscription is ready.
     pub(super) fn unpark(&mut self, subscription: SubscriptionId) -> bool {
         if let Some(entry) = self.entries.get_mut(&subscription)
             && entry.state == EntryState::Parked
@@ -624,8 +627,9 @@ impl<W: InMemory> Agenda<W> {
         !self.ready.is_empty()
     }
 
-    /// Deliveries of which so many were `answered` are stored, or given up, and not held any more; `next_due` is
-    /// when they fall due again, if they do. Returns whether the dispatcher must wake up.
+    /// Releases deliveries whose results are stored or were given up. `answered` is the number of them that
+    /// [`Agenda::answered`] counted; `next_due` is the time at which the first of them falls due again, if any does.
+    /// Returns whether the dispatcher must wake up.
     pub(super) fn stored(
         &mut self,
         subscription: SubscriptionId,
@@ -664,8 +668,8 @@ impl<W: InMemory> Agenda<W> {
         });
     }
 
-    /// Removes an entry with nothing due and nothing in memory. One that has a rate or a window stays, so that they
-    /// hold.
+    /// Removes an entry with nothing due and nothing in memory. An entry with a used rate or a larger window stays, so
+    /// that both remain in force.
     fn forget_idle(&mut self, subscription: SubscriptionId) {
         if let Some(entry) = self.entries.get(&subscription)
             && entry.state == EntryState::Idle
@@ -678,7 +682,7 @@ impl<W: InMemory> Agenda<W> {
         }
     }
 
-    /// Checks, in debug builds, what holds of a subscription and of the sums between any two calls.
+    /// Checks, in debug builds, the invariants of a subscription and of the sums over all entries.
     fn assert_consistent(&self, subscription: SubscriptionId) {
         if !cfg!(debug_assertions) {
             return;
@@ -716,7 +720,7 @@ impl<W: InMemory> Agenda<W> {
         }
     }
 
-    /// Checks, in debug builds, that the sums are those of the entries.
+    /// Checks, in debug builds, that the totals equal the sums over all entries.
     fn assert_sums(&self) {
         let sum = |of: fn(&AgendaEntry<W>) -> usize| self.entries.values().map(of).sum::<usize>();
         debug_assert_eq!(self.in_flight, sum(|entry| entry.in_flight));

@@ -1,4 +1,4 @@
-//! Which deliveries share a request: those whose headers are the same (rule 8, section A). Pure.
+//! Batching: deliveries with equal headers share a request (rule 8, section A). Pure, without I/O.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(in crate::broker) struct Batch {
     pub(in crate::broker) subscription: Arc<EventSubscription>,
     pub(in crate::broker) deliveries: Vec<Delivery>,
     pub(in crate::broker) events: Vec<Arc<StoredEvent>>,
-    /// Is true if its outcome decides on a probation.
+    /// True for a probe: its outcome decides whether a probation ends.
     pub(in crate::broker) is_probe: bool,
 }
 
@@ -46,17 +46,17 @@ impl Batch {
         self.deliveries.iter().map(|delivery| delivery.id).collect()
     }
 
-    /// The bytes that it takes on the wire and in memory.
+    /// Returns the bytes of the events of the batch, in flight and in memory.
     pub(super) fn weight(&self) -> usize {
         self.events.iter().map(|event| event_weight(event)).sum()
     }
 }
 
-/// How many deliveries are considered for each one that can be sent: enough to fill batches although headers
-/// differ, and few enough not to read a long queue at every turn.
+/// The number of deliveries considered for each delivery that can be sent. It is large enough to fill batches although
+/// headers differ, and small enough not to go through a long queue at every turn.
 const LOOK_AHEAD: usize = 4;
 
-/// How much one turn may send.
+/// The requests that one turn may send, and the limits of each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendBudget {
     pub(super) requests: usize,
@@ -65,7 +65,7 @@ pub(super) struct SendBudget {
 }
 
 impl SendBudget {
-    /// One event, whose outcome decides on a probation.
+    /// A probe: one request with one event. Its outcome decides whether a probation ends.
     pub(super) const PROBE: SendBudget = SendBudget {
         requests: 1,
         batch: BatchPolicy {
@@ -76,12 +76,12 @@ impl SendBudget {
         is_probe: true,
     };
 
-    /// How many deliveries it can use.
+    /// Returns the most deliveries that the turn can send.
     pub(super) fn deliveries_max(&self) -> usize {
         self.batch.events_max() * self.requests
     }
 
-    /// How many deliveries to consider.
+    /// Returns the most deliveries to consider for the turn.
     pub(super) fn looked_at_max(&self) -> usize {
         if self.batch.is_on() {
             self.deliveries_max().saturating_mul(LOOK_AHEAD)
@@ -91,9 +91,9 @@ impl SendBudget {
     }
 }
 
-/// Fills requests, each beginning with the oldest delivery left; the rest waits, in its order. Deliveries
-/// share a request only if they have the same number of attempts, so that `aeg-delivery-count` is exact, have
-/// been split as far, and have the same values of dynamic headers.
+/// Fills requests with due deliveries. Each request begins with the oldest delivery that is left. Returns the requests
+/// and the deliveries that are left, in their order. Deliveries share a request only if they have equal numbers of
+/// attempts (so that `aeg-delivery-count` is exact), equal batch limits after splits, and equal dynamic header values.
 pub(super) fn fill(
     topic: &Arc<TopicEntry>,
     subscription: &Arc<EventSubscription>,
@@ -132,13 +132,13 @@ fn oldest(group: &Group) -> usize {
     group.front().map_or(usize::MAX, |(place, _)| *place)
 }
 
-/// Bytes of an event in the body of a request, with its comma.
+/// Returns the bytes of an event in the body of a request, including the comma that separates events.
 fn size(topic: &TopicEntry, subscription: &EventSubscription, due: &Due) -> usize {
     let schema = subscription.definition.delivery_schema;
     wire::encoded_size(schema, &topic.resource_id, &due.1) + 1
 }
 
-/// Groups deliveries that may share requests. With batching off there is one group.
+/// Groups deliveries that may share requests. If batching is off, all deliveries form one group.
 fn groups(
     topic: &TopicEntry,
     subscription: &EventSubscription,
@@ -164,7 +164,7 @@ fn groups(
     groups
 }
 
-/// The values that custom headers take from the event.
+/// Returns the values of the dynamic delivery attributes, which are taken from the event.
 fn dynamic_headers(
     mappings: &[DeliveryAttributeMapping],
     event: &StoredEvent,

@@ -1,4 +1,4 @@
-//! One request: its result, the settlement of its deliveries, and late responses.
+//! Delivery requests: sending one, settling its deliveries by the result, and recording a late response.
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
@@ -28,20 +28,22 @@ use crate::model::trace::TraceContext;
 use crate::outbound::{DeliveryRequest, LateResponseWait, SendResult};
 use crate::store::{Settled, SettlementRecord, StoreError};
 
-/// Pause before a settlement that failed is stored again. It doubles each time, so that a settlement that
-/// itself undoes its commits does not hold up all others.
+/// The pause before a failed settlement is stored again. The pause doubles each time, so that a settlement that makes
+/// every commit fail does not delay other settlements.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest such pause.
+/// The longest pause before a failed settlement is stored again.
 const STORE_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Rows that a settlement writes at most: the delivery, its attempt, and what a dead letter is searched by and says.
+/// The most row writes of a settlement: the delivery, its attempt, and for a dead letter the event properties that it
+/// is searched by and the reason that the receiver gave.
 const ROWS_PER_SETTLEMENT: usize = 4;
 
-/// When the deliveries of a request that hit a bug are tried again.
+/// The pause before deliveries are tried again whose request was cut off, or whose results could not be stored.
 const DEFECT_PAUSE: Duration = Duration::from_secs(10);
 
-/// A request's slot, and the leases of its deliveries, until it is answered. Dropping it releases both.
+/// The slot of a request and the leases of its deliveries, until the request is answered. Dropping the permit before
+/// that releases both.
 struct RequestPermit<'a> {
     broker: &'a Broker,
     subscription: SubscriptionId,
@@ -52,7 +54,8 @@ struct RequestPermit<'a> {
 }
 
 impl Drop for RequestPermit<'_> {
-    /// The request was dropped, because of a stop or a panic, or not made. Its deliveries are still due.
+    /// Releases the slot and the leases if the request was not answered, because of a stop or a panic, or because it
+    /// was not sent. The deliveries fall due again after a pause.
     fn drop(&mut self) {
         if self.is_answered {
             return;
@@ -74,21 +77,22 @@ impl Drop for RequestPermit<'_> {
     }
 }
 
-/// A response that may still come to the request of a batch, and the beginning of its attempt.
+/// A late response that may still arrive: the batch of the request, the wait for the response, and the start of the
+/// attempt.
 type Late = (Batch, LateResponseWait, Timestamp);
 
-/// Settlements that are to be stored.
+/// Settlements that are not yet sent to the store.
 struct UnstoredSettlements {
     records: Vec<SettlementRecord>,
     /// The messages that they are, where the destination is in this appliance.
     enqueued: Option<Box<Enqueued>>,
     settled_at: Timestamp,
-    /// The response that may still come.
+    /// The late response that may still arrive.
     late: Option<Late>,
 }
 
-/// Deliveries that are answered, or end without an attempt, until that is stored. They stay leased, so that they
-/// are not sent twice. Dropping it releases them.
+/// Deliveries that were answered, or that end without an attempt, until their settlements are stored. The deliveries
+/// stay leased, so that they are not sent twice. Dropping this value releases the leases.
 struct Unstored {
     broker: Broker,
     topic: Arc<TopicEntry>,
@@ -97,11 +101,12 @@ struct Unstored {
     /// The messages that they are, where the destination is in this appliance.
     enqueued: Option<Box<Enqueued>>,
     settled_at: Timestamp,
-    /// The response that may still come. Whoever is the last of a request to be stored waits for it.
+    /// The late response that may still arrive, shared by all changes of one request. The change that is stored last
+    /// waits for the response.
     late: Option<Arc<Mutex<Late>>>,
-    /// When they fall due again, if they do; `Err` until they are stored.
+    /// The time at which the first delivery falls due again, if any does; `Err` until the settlements are stored.
     next_due: Result<Option<Timestamp>, ()>,
-    /// Keeps a stop waiting.
+    /// Makes a shutdown wait until the settlements are stored.
     _stored: TaskTrackerToken,
 }
 
@@ -113,7 +118,7 @@ impl Unstored {
         if let Some(enqueued) = self.enqueued.take() {
             let then = |result: Result<Vec<Settled>, StoreError>| match result {
                 Ok(settled) => self.stored(&settled),
-                // Nothing has happened: they are released, and attempted again.
+                // The store has changed nothing. The deliveries are released and attempted again.
                 Err(error) => not_stored(&error, self.records.len()),
             };
             let Enqueued {
@@ -127,7 +132,7 @@ impl Unstored {
             Ok(settled) => self.stored(&settled),
             Err(error) => self.failed(&error),
         };
-        // It fails when the store has ended, which leaves the deliveries as they were.
+        // The call fails if the store has ended. The deliveries then stay as they were.
         let _ = ledger.settle_then(records, at, then).await;
     }
 
@@ -146,7 +151,8 @@ impl Unstored {
         }
     }
 
-    /// Stores the settlements again, until there is room for them. Without a runtime the process is ending.
+    /// Stores the settlements again until that succeeds, unless the error is final. Without a runtime the process is
+    /// ending, and nothing is done.
     fn failed(self, error: &StoreError) {
         not_stored(error, self.records.len());
         if !error.is_final()
@@ -180,8 +186,8 @@ impl Drop for Unstored {
 }
 
 impl Broker {
-    /// Makes one request, and then one after the other as long as its subscription waits for a slot. `unstored`
-    /// has ended only when their results are stored.
+    /// Sends a request, and then further requests of its subscription one after the other, as long as the subscription
+    /// waits for a slot. `unstored` tracks the results until they are stored.
     pub(super) async fn deliver(&self, first: Batch, unstored: &TaskTracker) {
         let mut next = Some(first);
         while let Some(batch) = next {
@@ -193,9 +199,9 @@ impl Broker {
         }
     }
 
-    /// Makes one request and has its deliveries settled by the result. Returns the next turn of the subscription, if
-    /// it may have one straight away: the slot ends with the answer, not with its being stored. A request that there was
-    /// no place for counts as none.
+    /// Sends one request and settles its deliveries by the result. Returns the next turn of the subscription, if it may
+    /// have one at once: the slot is free as soon as the answer arrives, before the result is stored. A request that
+    /// could not be sent for lack of a place is not counted as an attempt.
     async fn attempt(&self, batch: Batch, unstored: &TaskTracker) -> Option<DispatchSlot<Due>> {
         let id = batch.subscription.id;
         let mut slot = RequestPermit {
@@ -229,7 +235,7 @@ impl Broker {
         let next = self.end_request(&batch, took, is_success);
         let (topic, subscription) = (Arc::clone(topic), Arc::clone(subscription));
         let awaited = late.map(|late| {
-            // The events are not needed any more.
+            // A late response does not need the events.
             let batch = Batch {
                 events: Vec::new(),
                 ..batch
@@ -250,7 +256,7 @@ impl Broker {
         next
     }
 
-    /// Sends settlements to the store, in changes of bounded size. Each is repeated alone if it fails.
+    /// Sends settlements to the store, in changes of bounded size. A change that fails is repeated alone.
     async fn store_all(
         &self,
         topic: &Arc<TopicEntry>,
@@ -287,17 +293,18 @@ impl Broker {
         }
     }
 
-    /// How many settlements one change stores. Two of these fit into a group, so that it has room for others.
+    /// Returns the most settlements that one change stores. Two such changes fit into one group of changes, so that
+    /// the group has room for others.
     pub(super) fn settled_at_once(&self) -> usize {
         (self.shared.change_deliveries_max / ROWS_PER_SETTLEMENT).max(1)
     }
 
-    /// How many changes store so many settlements.
+    /// Returns the number of changes that store `settlements` settlements.
     pub(super) fn changes_for(&self, settlements: usize) -> usize {
         settlements.div_ceil(self.settled_at_once())
     }
 
-    /// Ends deliveries of a turn without an attempt.
+    /// Ends deliveries of a turn without an attempt, and stores that.
     pub(super) async fn end_unsent(
         &self,
         topic: &Arc<TopicEntry>,
@@ -321,8 +328,8 @@ impl Broker {
             .await;
     }
 
-    /// The result of a request that could not be made because of a bug: a failed attempt like any other, so
-    /// that it is retried with pauses and not for ever.
+    /// Returns the result of a request that panicked: a failed attempt like any other. The retry policy therefore
+    /// spaces and limits further attempts.
     fn defect(&self, batch: &Batch, reason: &str) -> SendResult {
         tracing::error!(reason, deliveries = ?batch.ids(), "a delivery panicked");
         self.meters().panicked();
@@ -356,13 +363,13 @@ impl Broker {
                 let sent = self.outbound().deliver(delivery_request, trace).await?;
                 Some((sent, None))
             }
-            // Apart, so that requests do not take its room.
+            // Boxed, so that the futures of other requests do not reserve space for it.
             Some(entity) => Some(Box::pin(self.enqueue(entity.to, &delivery_request)).await),
         }
     }
 
-    /// Updates the health of the receiver. Returns when the subscription should have its next turn because of
-    /// it: when its probation ends, or its next probe is due.
+    /// Updates the health of the receiver by the result of a request. Returns the time of the next turn that the change
+    /// of health requires: the end of the probation, or the time of the next probe.
     fn observe(
         &self,
         batch: &Batch,
@@ -371,7 +378,7 @@ impl Broker {
         now: Timestamp,
     ) -> Option<Timestamp> {
         let id = batch.subscription.id;
-        // The health of a deleted subscription is not needed.
+        // No health is kept for a deleted subscription.
         self.registry().subscription(id)?;
         let seen = Observation {
             outcome: result.outcome,
@@ -417,7 +424,8 @@ impl Broker {
                 .collect();
         }
         let duration = now.since(started_at);
-        // One result for the whole batch. What succeeded is not tried again: policy and randomness cost.
+        // The result applies to the whole batch. A success needs neither the effective retry policy nor random jitter,
+        // which take time to determine.
         let (policy, jitter) = if result.outcome == Outcome::Delivered {
             (Cow::Borrowed(&definition.retry_policy), 0.0)
         } else {
@@ -446,7 +454,7 @@ impl Broker {
             .expect("a batch is never empty");
         let mut settled = Vec::with_capacity(batch.deliveries.len());
         if !others.is_empty() {
-            // Thousands of deliveries may have the same large response.
+            // Thousands of deliveries may share one large response, so all but the last store it cut.
             let cut = result.clone().cut();
             settled.extend(others.iter().map(|each| settle_one(each, cut.clone())));
         }
@@ -454,8 +462,8 @@ impl Broker {
         settled
     }
 
-    /// Waits for the late response of a receiver. Beyond [`crate::model::limits::LATE_RESPONSES_MAX`] the
-    /// connection is closed instead.
+    /// Waits for the late response of a receiver. If [`crate::model::limits::LATE_RESPONSES_MAX`] others are already
+    /// waited for, the connection is closed instead.
     fn listen(&self, batch: Batch, listening: LateResponseWait, started_at: Timestamp) {
         let Ok(permit) = Arc::clone(&self.shared.late_responses).try_acquire_owned() else {
             return;
@@ -474,8 +482,8 @@ impl Broker {
         });
     }
 
-    /// Records a late response. A success completes deliveries that wait for their next attempt; an attempt
-    /// that is on the wire is not recalled (rule 7.2).
+    /// Records a late response. A success completes the deliveries that wait for their next attempt. An attempt already
+    /// in flight is not recalled (rule 7.2).
     async fn settle_late(&self, batch: &Batch, result: &AttemptResult, started_at: Timestamp) {
         let (id, now) = (batch.subscription.id, self.clock().now());
         let is_success = result.outcome == Outcome::Delivered;
@@ -491,7 +499,7 @@ impl Broker {
         };
         let (topic, subscription) = (&batch.topic, &batch.subscription);
         let settle = |some: &[Delivery]| {
-            // Some may be attempted again before this is stored.
+            // Some deliveries may be attempted again before the late response is stored.
             let on_the_wire = self.agenda().sent(id);
             let records = some.iter().map(|delivery| {
                 let completes = is_success && !on_the_wire.contains(&delivery.id);
@@ -516,8 +524,8 @@ impl Broker {
         }
     }
 
-    /// A late success counts like one in time, but not as the result of a probe, which has been decided
-    /// already.
+    /// Updates the health of the receiver by a late success. It counts like a success in time, but not as the result of
+    /// a probe, since that result is already decided.
     fn observe_late(
         &self,
         batch: &Batch,
@@ -533,8 +541,8 @@ impl Broker {
     }
 }
 
-/// Repeats a change until it is stored: a full disk may get room, and another change may have undone the
-/// commit. Gives up (`None`) only when the store has ended, which leaves the deliveries as they were.
+/// Repeats a change until it is stored: a full disk may get free space, and the failed commit may have been the fault
+/// of another change. Returns `None` only if the store has ended, which leaves the deliveries as they were.
 async fn until_stored<T, F>(deliveries: usize, change: impl Fn() -> F) -> Option<T>
 where
     F: Future<Output = Result<T, StoreError>>,
@@ -558,7 +566,7 @@ fn not_stored(error: &StoreError, deliveries: usize) {
     tracing::error!(%error, deliveries, "a settlement could not be stored");
 }
 
-/// The result of `work`, or the message of its panic.
+/// Returns the result of `work`, or the message of its panic.
 pub(in crate::broker) async fn unless_it_panics<T>(
     work: impl Future<Output = T>,
 ) -> Result<T, String> {
@@ -577,7 +585,7 @@ pub(in crate::broker) async fn unless_it_panics<T>(
     .await
 }
 
-/// When the first of the deliveries that were settled at `now` falls due again.
+/// Returns the time at which the first of the deliveries settled at `now` falls due again; `None` if none does.
 pub(super) fn next_due(settled: &[SettlementRecord], now: Timestamp) -> Option<Timestamp> {
     let moments = settled.iter().filter_map(|each| match each.settlement? {
         Settlement::Retry { at } => Some(at),

@@ -1,5 +1,5 @@
-//! The health of each subscription's receiver since the start of the process. The rules are in
-//! [`crate::model::probation`].
+//! The health of the receiver of each subscription, since the start of the process. [`crate::model::probation`] has the
+//! rules.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,17 +12,17 @@ use crate::model::subscription::SubscriptionId;
 pub(in crate::broker) struct HealthBook {
     rules: ProbationRules,
     scale: TimeScale,
-    /// The health of subscriptions that something was sent to since the start; the others count as healthy.
+    /// The health of subscriptions that have sent requests since the start. All others count as healthy.
     entries: HashMap<SubscriptionId, HealthEntry>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct HealthEntry {
     health: Health,
-    /// Requests that started earlier do not count: they went to another endpoint, or to one that was not
-    /// repaired yet.
+    /// The time of the last reset. Requests that started earlier do not count: they went to another endpoint, or to an
+    /// endpoint that was not repaired yet.
     reset_at: Option<Timestamp>,
-    /// The last probe of the probation.
+    /// The delivery of the last probe in the current probation.
     probe: Option<DeliveryId>,
 }
 
@@ -42,12 +42,12 @@ impl HealthBook {
         }
     }
 
-    /// Judges by other rules from the next observation on.
+    /// Replaces the probation rules from the next observation on.
     pub(in crate::broker) fn set_rules(&mut self, rules: ProbationRules) {
         self.rules = rules;
     }
 
-    /// The health as far as it is known: `None` if nothing was sent since the start.
+    /// Returns the known health of a subscription; `None` if it has sent no request since the start.
     pub(in crate::broker) fn known(&self, subscription: SubscriptionId) -> Option<Health> {
         self.entries.get(&subscription).map(|entry| entry.health)
     }
@@ -56,12 +56,12 @@ impl HealthBook {
         self.known(subscription).unwrap_or_default()
     }
 
-    /// Returns which requests the health of a subscription allows at `now`.
+    /// Returns the requests that the health of a subscription allows at `now`.
     pub(super) fn admission(&self, subscription: SubscriptionId, now: Timestamp) -> Admission {
         self.of(subscription).admission(self.rules.mode, now)
     }
 
-    /// Updates the health by a request that ran from `started_at` to `now`.
+    /// Updates the health by the result of a request that ran from `started_at` to `now`.
     pub(in crate::broker) fn observe(
         &mut self,
         subscription: SubscriptionId,
@@ -86,7 +86,7 @@ impl HealthBook {
         }
     }
 
-    /// The probe is on the wire.
+    /// Notes that a probe is in flight.
     pub(super) fn begin_probe(&mut self, subscription: SubscriptionId, probe: DeliveryId) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
             entry.health = entry.health.probing(true);
@@ -94,27 +94,27 @@ impl HealthBook {
         }
     }
 
-    /// The delivery that the subscription was probed with last. It is the next probe too if it is due: a receiver
-    /// that fails the first attempt of every event would otherwise never get out of its probation.
+    /// Returns the delivery of the last probe. If that delivery is due, the next probe sends it again. Otherwise a
+    /// receiver that fails the first attempt of every event would stay on probation forever.
     pub(super) fn last_probe(&self, subscription: SubscriptionId) -> Option<DeliveryId> {
         self.entries.get(&subscription)?.probe
     }
 
-    /// The subscription may be probed at `now`, however long its probation would still have lasted.
+    /// Allows a probe of the subscription at `now`, even if its probation would last longer.
     pub(super) fn probe_at(&mut self, subscription: SubscriptionId, now: Timestamp) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
             entry.health = entry.health.probing_at(now);
         }
     }
 
-    /// The probe has ended without an outcome, so that another one may be made.
+    /// Notes that a probe has ended without an outcome, which allows another probe.
     pub(super) fn end_probe(&mut self, subscription: SubscriptionId) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
             entry.health = entry.health.probing(false);
         }
     }
 
-    /// Resets the health: there is another endpoint.
+    /// Resets the health after a change of the endpoint.
     pub(in crate::broker) fn reset_health(
         &mut self,
         subscription: SubscriptionId,
@@ -123,7 +123,8 @@ impl HealthBook {
         self.change(subscription, Health::default(), now)
     }
 
-    /// Whatever was wrong may have been repaired. It is failing until an attempt has shown that it has been.
+    /// Ends a probation, since the receiver may have been repaired. It still counts as failing until an attempt
+    /// succeeds.
     pub(in crate::broker) fn end_probation(
         &mut self,
         subscription: SubscriptionId,
@@ -146,7 +147,7 @@ impl HealthBook {
         }
     }
 
-    /// The subscription has been deleted.
+    /// Removes the health of a deleted subscription.
     pub(in crate::broker) fn forget(&mut self, subscription: SubscriptionId) {
         self.entries.remove(&subscription);
     }

@@ -1,8 +1,8 @@
-//! The dispatcher: take a subscription that is due, lease deliveries, send them, settle them, sleep.
+//! The dispatcher: a loop that takes a due subscription, leases deliveries, sends them, settles them and sleeps.
 //!
-//! The loop registers for the wake-up before it looks for work, so that it misses nothing that is noted in
-//! between. It also reads the store now and then without being woken, so that nothing is forgotten. Once a
-//! subscription has all of its requests on the wire, each of them takes the next turn itself when it ends.
+//! The loop registers for the wake-up before it looks for work, so that it misses no work noted in between. The loop
+//! also reads the due times from the store at intervals without being woken, so that no delivery is forgotten. Once a
+//! subscription has all of its requests in flight, each request takes the next turn itself when it ends.
 
 pub(super) mod agenda;
 pub(super) mod batch;
@@ -38,25 +38,27 @@ use crate::store::{
 };
 use crate::wire::duration::DURATION_MAX;
 
-/// The longest time between two reads of the agenda from the store.
+/// The interval at which the agenda is refreshed from the store, even without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Turns that read the store at once: as many as there are readers for them. It bounds what they hold in memory.
+/// The most turns that read the store at once, equal to the readers available to them. This limit bounds the memory
+/// that the turns use.
 const TURNS_ASKING_MAX: usize = 4;
 
-/// Deliveries leased in one turn: enough for the largest batch.
+/// The most deliveries leased in one turn: enough for the largest batch.
 const LEASE_MAX: usize = 5_000;
 
-/// Deliveries leased ahead of free slots: as many as a busy subscription ends during one read of the store.
+/// The number of deliveries leased ahead of free slots: as many as a busy subscription completes during one read of the
+/// store.
 const LEASE_AHEAD: usize = 128;
 
-/// Bytes of events leased in one turn: the largest batch, or one event more.
+/// The most bytes of events leased in one turn: the size of the largest batch. The last event may exceed it.
 const LEASE_BYTES_MAX: usize = 1_024 * 1_024;
 
-/// Deliveries that are checked at once for having used up their retry policy while nobody sends them.
+/// The most deliveries that are checked at once for having used up their retry policy while they are not sent.
 const EXHAUSTED_BATCH_MAX: usize = 500;
 
-/// Pause before a turn is taken again that the store could not serve.
+/// The pause before a turn is repeated that failed because the store could not be read or written.
 pub(super) const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The result of a turn.
@@ -67,12 +69,13 @@ struct TurnResult {
     released: Vec<DeliveryId>,
     /// Deliveries that end without an attempt.
     exhausted: Vec<SettlementRecord>,
-    /// From when on the store has more.
+    /// The time from which on the store has more due deliveries.
     unread: Option<Timestamp>,
 }
 
 impl TurnResult {
-    /// A turn that sends nothing of what waits, and is taken again at `unread`.
+    /// Creates the result of a turn that sends nothing. It releases the waiting deliveries, and the subscription gets
+    /// its next turn at `unread`.
     fn put_off(waiting: &VecDeque<Due>, unread: Option<Timestamp>) -> Self {
         Self {
             released: ids(waiting),
@@ -83,8 +86,8 @@ impl TurnResult {
 }
 
 impl Broker {
-    /// Sends due deliveries until the broker stops. Requests run as tasks of `requests`, which has also ended
-    /// only when all of their results are stored.
+    /// Sends due deliveries until the broker stops. Requests run as tasks of `requests`, which also tracks their
+    /// results until they are stored.
     pub async fn dispatch(self, requests: TaskTracker) {
         let asking = Arc::new(Semaphore::new(TURNS_ASKING_MAX));
         loop {
@@ -103,8 +106,8 @@ impl Broker {
         }
     }
 
-    /// Starts the requests of every turn that can be taken now. Turns that have to ask the store run beside the
-    /// others, a few at once.
+    /// Starts the requests of every turn that can be taken now. Turns that read the store run as separate tasks, a few
+    /// at once.
     async fn start_due(&self, requests: &TaskTracker, asking: &Arc<Semaphore>) {
         while !self.is_stopping()
             && let Some(turn) = self.take_turn()
@@ -129,7 +132,7 @@ impl Broker {
         }
     }
 
-    /// Returns whether a turn may need more from the store than it has in memory.
+    /// Returns whether a turn may need deliveries from the store besides those in memory.
     fn asks_the_store(&self, turn: &DispatchSlot<Due>) -> bool {
         let now = self.clock().now();
         let is_behind = turn.unread.is_some_and(|at| at <= now);
@@ -154,7 +157,7 @@ impl Broker {
         due
     }
 
-    /// Notes what is due according to the store, for every subscription that may deliver.
+    /// Reads the due times of all subscriptions that may deliver from the store, and notes them in the agenda.
     pub async fn refresh_agenda(&self) {
         let registry = self.registry();
         let active = registry
@@ -174,7 +177,7 @@ impl Broker {
         }
     }
 
-    /// Sends everything that is due now, one request after the other, on the caller's task: for simulations.
+    /// Sends all deliveries that are due now, one request after the other, on the caller's task. For simulations.
     pub async fn run_due(&self) {
         while let Some(turn) = self.take_turn() {
             let unstored = TaskTracker::new();
@@ -186,20 +189,20 @@ impl Broker {
         }
     }
 
-    /// When the next delivery falls due, as far as the agenda knows.
+    /// Returns the time of the next delivery that the agenda knows of.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.agenda().earliest()
     }
 
     fn take_turn(&self) -> Option<DispatchSlot<Due>> {
         let mut agenda = self.agenda();
-        // Read while the agenda is locked, so that a turn is not put off for a limit that was just lifted.
+        // The registry is read while the agenda is locked, so that a limit that was just lifted does not delay a turn.
         let registry = self.registry();
         agenda.take(self.clock().now(), |id| own_limits(&registry, id))
     }
 
-    /// Ends a request, whose deliveries are answered. Returns the next turn of its subscription, if it may have one
-    /// straight away, which one that fails may not.
+    /// Ends a request whose deliveries are answered. After a success, returns the next turn of the subscription if it
+    /// may have one at once.
     fn end_request(
         &self,
         batch: &Batch,
@@ -223,13 +226,13 @@ impl Broker {
         next
     }
 
-    /// The requests of a turn.
+    /// Fills the requests of a turn and ends the turn. Returns the requests to send.
     async fn serve(&self, turn: DispatchSlot<Due>, unstored: &TaskTracker) -> Vec<Batch> {
         let registry = self.registry();
         let id = turn.subscription;
         let found = registry.subscription(id);
         let Some((topic, subscription)) = found.filter(|(_, each)| each.may_send()) else {
-            // Deleted, paused, or waiting for its handshake. It is noted again when it may deliver.
+            // The subscription is deleted, paused, or waiting for its handshake. It is noted again once it may deliver.
             self.end_turn(id, TurnResult::put_off(&turn.waiting, None));
             return Vec::new();
         };
@@ -257,7 +260,7 @@ impl Broker {
         }
     }
 
-    /// Ends a turn. Returns the requests to be made.
+    /// Ends a turn. Returns the requests to send.
     fn end_turn(&self, id: SubscriptionId, filled: TurnResult) -> Vec<Batch> {
         let turned = Turned {
             started: filled.batches.len(),
@@ -272,7 +275,7 @@ impl Broker {
         filled.batches
     }
 
-    /// Fills the turn as far as the health of the receiver allows.
+    /// Fills a turn with as many requests as the health of the receiver allows.
     async fn fill_admitted(
         &self,
         topic: &Arc<TopicEntry>,
@@ -322,7 +325,7 @@ impl Broker {
         })
     }
 
-    /// Fills requests, and finds what may not be sent any more.
+    /// Fills requests with waiting deliveries, and separates the deliveries that may not be attempted any more.
     fn fill_turn(
         &self,
         topic: &Arc<TopicEntry>,
@@ -345,7 +348,8 @@ impl Broker {
         }
     }
 
-    /// Counts attempts that are not made, because the subscription is on probation.
+    /// Settles due deliveries with skipped attempts, which count but are not sent, because the subscription is on
+    /// probation.
     async fn skip_due(
         &self,
         topic: &Arc<TopicEntry>,
@@ -407,7 +411,8 @@ impl Broker {
         }
     }
 
-    /// Adds what is due in the store to what waits. Returns when the next delivery falls due that is in neither.
+    /// Leases due deliveries from the store and adds them to `waiting`. Returns the time at which the next delivery
+    /// falls due that is still only in the store.
     async fn lease(
         &self,
         topic: &TopicEntry,
@@ -436,7 +441,7 @@ impl Broker {
         Ok(leased.next_due)
     }
 
-    /// Ends deliveries whose events cannot be read, so that they do not stop others.
+    /// Ends deliveries whose events cannot be read, so that they do not block other deliveries.
     pub(super) async fn quarantine(
         &self,
         topic: &TopicEntry,
@@ -458,8 +463,9 @@ impl Broker {
         Ok(())
     }
 
-    /// Stores settlements, in changes of bounded size, and does what follows from them. Returns the deliveries that
-    /// were settled: some may have ended meanwhile, or been attempted again. An error may leave a part stored.
+    /// Stores settlements in changes of bounded size, and reports them with `on_settled`. Returns the deliveries that
+    /// were settled, without those that had ended or been attempted again in the meantime. After an error, some
+    /// settlements may be stored.
     async fn settle(
         &self,
         topic: &TopicEntry,
@@ -482,7 +488,7 @@ impl Broker {
         Ok(ended)
     }
 
-    /// The deliveries that may be attempted, and the ends of those that have used up their retry policy.
+    /// Returns the deliveries that may be attempted, and the settlements of those that have used up their retry policy.
     fn admitted(
         &self,
         topic: &TopicEntry,
@@ -501,7 +507,7 @@ impl Broker {
         (admitted, exhausted)
     }
 
-    /// Returns how a due delivery ends that may not be attempted any more; `None` if it may.
+    /// Returns the settlement of a due delivery that may not be attempted any more; `None` if it may be attempted.
     pub(super) fn exhausted(
         &self,
         topic: &TopicEntry,
@@ -511,7 +517,8 @@ impl Broker {
         self.end_by(&topic.retry_policy(subscription), subscription, delivery)
     }
 
-    /// Returns how a due delivery ends that `policy` does not allow to be attempted any more; `None` if it does.
+    /// Returns the settlement of a due delivery that `policy` does not allow to be attempted any more; `None` if it may
+    /// be attempted.
     pub(super) fn end_by(
         &self,
         policy: &RetryPolicy,
@@ -523,8 +530,8 @@ impl Broker {
         Some(Settlement::for_exhausted(reason, &subscription.definition))
     }
 
-    /// Ends deliveries that have used up their retry policy while nobody sends them, because their
-    /// subscription may not deliver or is pulled.
+    /// Ends deliveries that have used up their retry policy and are not sent, because their subscription may not
+    /// deliver or is pulled by receivers.
     pub(super) async fn end_exhausted(&self) -> Result<(), StoreError> {
         let registry = self.registry();
         for (topic, subscription) in registry.subscriptions() {
@@ -535,8 +542,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Ends messages whose time to live is over although nobody comes for them: that which they have of their own, or that
-    /// of their queue. Those that are locked or deferred stay.
+    /// Ends messages whose time to live is over, even if no receiver asks for messages. The time to live is that of the
+    /// message or that of its queue. Locked and deferred messages stay.
     pub async fn end_expired(&self) -> Result<(), StoreError> {
         while self.end_outlived().await? {}
         let (registry, now) = (self.registry(), self.clock().now());
@@ -550,7 +557,8 @@ impl Broker {
                 }
             }
         }
-        // The oldest one tells whether any of them may be over, unless it was moved by a lock that has lapsed.
+        // The due time of the oldest message shows whether any message of the queue may have expired, unless the expiry
+        // of a lock has moved that due time.
         let asked = queues
             .keys()
             .map(|queue| QueueRef::pending(*queue))
@@ -565,7 +573,7 @@ impl Broker {
         Ok(())
     }
 
-    /// One batch of messages that have outlived the time to live of their own. Returns whether there may be more.
+    /// Ends one batch of messages that have outlived their own time to live. Returns whether there may be more.
     async fn end_outlived(&self) -> Result<bool, StoreError> {
         let (registry, now) = (self.registry(), self.clock().now());
         let found = self
@@ -590,7 +598,7 @@ impl Broker {
         Ok(may_be_more && ended > 0)
     }
 
-    /// Ends deliveries that nobody holds. Returns how many there still were.
+    /// Ends deliveries that no receiver has locked. Returns the number of deliveries that were still there to end.
     async fn end_free(
         &self,
         topic: &TopicEntry,
@@ -608,7 +616,7 @@ impl Broker {
             now,
         };
         let settled = self.store().ledger.settle_free(request).await?;
-        // Some may have been locked by a receiver meanwhile.
+        // A receiver may have locked some deliveries in the meantime.
         let ended: Vec<_> = settlements
             .iter()
             .zip(settled)
@@ -619,9 +627,9 @@ impl Broker {
         Ok(ended.len())
     }
 
-    /// Ends those of the oldest due deliveries that have used up their retry policy, one batch; returns
-    /// whether there may be more. Deliveries that wait for their next attempt or are locked are not due, so
-    /// they are checked later.
+    /// Checks one batch of the oldest due deliveries, and ends those that have used up their retry policy. Returns
+    /// whether there may be more. Deliveries that wait for their next attempt or are locked are not due, and are
+    /// checked later.
     pub(super) async fn end_oldest_exhausted(
         &self,
         topic: &TopicEntry,
@@ -651,7 +659,7 @@ impl Broker {
         Ok(found == EXHAUSTED_BATCH_MAX)
     }
 
-    /// Returns whether the dispatcher sends the deliveries of a subscription. A deleted one counts as well.
+    /// Returns whether the dispatcher sends the deliveries of a subscription. True for a deleted subscription too.
     fn sends_now(&self, id: SubscriptionId) -> bool {
         let registry = self.registry();
         let found = registry.subscription(id);

@@ -1,4 +1,4 @@
-//! Retrying a pending delivery now.
+//! Retries of pending deliveries on request, without waiting for their next attempt.
 
 use std::time::Duration;
 
@@ -14,16 +14,17 @@ use crate::model::subscription::SubscriptionId;
 use crate::store::views::{DeliveryDetail, DeliveryRow};
 use crate::store::{FreeChange, FreeChanges, FreeSettled, StoreError};
 
-/// How long what comes of an attempt is waited for: most endpoints answer sooner.
+/// The longest wait for the result of an attempt. Most endpoints answer sooner.
 const RESULT_WAIT: Duration = Duration::from_secs(3);
 
-/// The pause between two looks, of which a busy appliance would have one at every commit.
+/// The pause between two queries for the result of an attempt. Without it, a busy appliance would query at every
+/// commit.
 const RESULT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Attempts of a subscription among which that of its probe is looked for.
+/// The number of newest attempts of a subscription among which the attempt of its probe is searched.
 const NEWEST: usize = 5;
 
-/// Why a delivery is not retried now. It stays as it is.
+/// The reason why a delivery is not retried now. The delivery stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RetryNowError {
     #[error("there is no delivery {0}")]
@@ -36,17 +37,17 @@ pub enum RetryNowError {
     Store(#[from] StoreError),
 }
 
-/// Why the deliveries of an event subscription are not attempted although they are due.
+/// The reason why due deliveries of an event subscription are not attempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// The state of the event subscription, or `Pulled` where receivers come for its events.
+    /// The state of the event subscription, or `Pulled` if receivers pull its events.
     pub state: &'static str,
-    /// When it ends, if that is known.
+    /// The end of the hold, if it is known.
     pub until: Option<Timestamp>,
 }
 
 impl Broker {
-    /// When a pending delivery expires, if that is before its next attempt, which is not made then.
+    /// Returns the expiry of a pending delivery that expires by the time of its next attempt, which is then not made.
     pub fn expires_first(&self, row: &DeliveryRow) -> Option<Timestamp> {
         let registry = self.registry();
         let (topic, subscription) = registry.subscription(row.subscription_id)?;
@@ -56,7 +57,7 @@ impl Broker {
         (is_pending && row.next_attempt_at? >= expires_at).then_some(expires_at)
     }
 
-    /// Returns what holds back the deliveries of an event subscription; `None` if nothing does.
+    /// Returns the reason why the deliveries of an event subscription are held back; `None` if they are not.
     pub fn hold(&self, id: SubscriptionId) -> Option<Hold> {
         let registry = self.registry();
         let (_, subscription) = registry.subscription(id)?;
@@ -75,8 +76,8 @@ impl Broker {
         }
     }
 
-    /// Makes a pending delivery due now. Returns what holds it back nevertheless: a paused subscription, or a
-    /// receiver on probation. The attempt counts like any other.
+    /// Makes a pending delivery due now. Returns the reason if it is still held back, such as a paused subscription or
+    /// a receiver on probation. The attempt counts like any other.
     pub async fn retry_now(
         &self,
         by: &Caller,
@@ -91,9 +92,9 @@ impl Broker {
         }
     }
 
-    /// Makes one attempt for a subscription now: on probation its probe, whose outcome decides whether the
-    /// others go on, else that of the delivery which falls due first. It counts like any. Returns the delivery
-    /// that was made due; `None` if there was nothing to deliver.
+    /// Makes the pending delivery of a subscription that falls due first due now. On probation, the attempt is the
+    /// probe, whose outcome decides whether other deliveries go on. The attempt counts like any other. Returns the
+    /// delivery; `None` if there was nothing to deliver.
     pub async fn retry_subscription_now(
         &self,
         by: &Caller,
@@ -116,8 +117,9 @@ impl Broker {
         Ok(Some(first).filter(|_| is_due))
     }
 
-    /// The attempt that is made since then, once it has a result: of the delivery, or of another one of its subscription
-    /// that an endpoint on probation is tried with. `None` if that takes too long.
+    /// Waits for the result of an attempt that started at `since` or later, and returns the attempt. It is an attempt
+    /// of the delivery or, if the endpoint is on probation, of another delivery of the subscription that is sent as the
+    /// probe. `None` if the result takes too long.
     pub async fn attempt_since(
         &self,
         of: SubscriptionId,

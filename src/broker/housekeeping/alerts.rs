@@ -1,4 +1,4 @@
-//! The watch over alerts: gathers facts, has the rules judge them, and sends the messages.
+//! Evaluation of alert rules: gathers observations, evaluates the rules, and sends the alert messages.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::model::subscription::{Disabled, EventSubscription, SubscriptionId, Su
 use crate::store::{DueAlertMessage, StoreError};
 use crate::wire::alert::AlertNotice;
 
-/// Pause between two looks. Whoever is told of a failure minutes later does not mind these seconds.
+/// Pause between two evaluations of the alert rules. Alerts need no more precision than this.
 const ROUND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// When the certificate that clients are shown ends; `None` if there is none to renew.
+/// Returns when the TLS server certificate expires; `None` if there is no certificate to renew.
 pub type CertificateEnd = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
 
 impl Broker {
-    /// Watches until the broker stops.
+    /// Evaluates the alert rules until the broker stops.
     pub async fn run_alerts(self, certificate_end: CertificateEnd) {
         while !self.is_stopping() {
             if let Err(error) = self.check_alerts(certificate_end()).await {
@@ -43,7 +43,7 @@ impl Broker {
         }
     }
 
-    /// One look: what begins to fire or ends is stored with its messages, and those that are due are sent.
+    /// Evaluates the alert rules once: stores changed alerts with their messages, and sends the messages that are due.
     pub async fn check_alerts(&self, certificate_end: Option<Timestamp>) -> Result<(), StoreError> {
         let rules = self.store().views.alert_rules().await?;
         let is_heard = !self.store().views.alert_channels().await?.is_empty();
@@ -62,7 +62,7 @@ impl Broker {
         self.send_due_alerts().await
     }
 
-    /// Finds the facts that the enabled rules depend on, and no others.
+    /// Gathers the observations for the enabled rules. Queries the store only for conditions in use.
     async fn alert_facts(
         &self,
         rules: &[StoredAlertRule],
@@ -98,7 +98,7 @@ impl Broker {
         Ok(facts)
     }
 
-    /// Returns the health of the endpoint of every push subscription that events may be sent to.
+    /// Returns the endpoint health of every push subscription, except those that are intentionally not delivered to.
     fn endpoint_facts(&self, registry: &Registry, now: Timestamp) -> Vec<(String, EndpointHealth)> {
         let sent = |(_, each): &(_, &Arc<EventSubscription>)| {
             each.definition.destination.delivery_mode() == DeliveryMode::Push
@@ -111,7 +111,7 @@ impl Broker {
         facts.collect()
     }
 
-    /// Returns the health of an endpoint; `None` if nothing is sent to it on purpose.
+    /// Returns the health of an endpoint; `None` if delivery to it is intentionally off, e.g. paused or expired.
     fn endpoint_health(
         &self,
         subscription: &EventSubscription,
@@ -139,7 +139,7 @@ impl Broker {
         }
     }
 
-    /// For each number of minutes that a rule looks back.
+    /// Returns dead-letter counts per subscription, for each period in minutes that an enabled rule uses.
     async fn dead_letter_facts(
         &self,
         registry: &Registry,
@@ -165,13 +165,13 @@ impl Broker {
         Ok(facts)
     }
 
-    /// When the last event of each topic came, or the topic itself.
+    /// Returns when the last event of each topic was received; without events, when the topic was created.
     async fn last_events(
         &self,
         registry: &Registry,
         now: Timestamp,
     ) -> Result<Vec<(TopicName, Timestamp)>, StoreError> {
-        /// An event may have come at the end of the minute that it is counted in.
+        /// Length of the interval that events are counted in; an event may be received at its end.
         const MINUTE: Duration = Duration::from_secs(60);
         let newest: HashMap<_, _> = self.store().views.last_events().await?;
         let last = |entry: &Arc<TopicEntry>| {
@@ -218,7 +218,7 @@ impl Broker {
         alerts.record_sent(channel.id, message, sent, now).await
     }
 
-    /// Sends a message of `rule` that was made at `at`.
+    /// Sends an alert message of `rule`, created at `at`, to `channel`.
     pub(in crate::broker) async fn tell(
         &self,
         channel: &StoredAlertChannel,
@@ -254,7 +254,8 @@ fn title(topic: &TopicEntry, subscription: &EventSubscription) -> String {
     format!("{}/{}", topic.topic.name, subscription.name)
 }
 
-/// By the names of those that there still are. A queue has the name of its topic.
+/// Replaces subscription ids with names and drops subscriptions that no longer exist. A queue has the name of its
+/// topic.
 fn named<T>(registry: &Registry, found: Vec<(SubscriptionId, T)>) -> Vec<(String, T)> {
     let name = |id| {
         let (topic, subscription) = registry.subscription(id)?;

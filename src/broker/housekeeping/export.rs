@@ -1,8 +1,8 @@
 //! Export: dead letters are uploaded to the storage of their subscription, blob by blob.
 //!
-//! A blob is created in the store, uploaded, and marked as stored, each step durable before the next. A crash
-//! in between uploads the same blob again. Storage that is unreachable has a retry schedule of its own and
-//! delays no other subscription.
+//! A blob is created in the store, uploaded, and marked as stored. Each step is durable before the next one.
+//! After a crash between two steps, the same blob is uploaded again. Unreachable storage has its own retry
+//! schedule and delays no other subscription.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::wire::dead_letter_blob;
 /// Pause after a round without work.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Dead letters that one change drops.
+/// Maximum number of dead letters dropped in one transaction.
 const BATCH: usize = 500;
 
 /// An event subscription that exports its dead letters.
@@ -44,7 +44,7 @@ impl Broker {
             match self.export_round().await {
                 Ok(0) => {}
                 Ok(_) => continue,
-                // A blob that was uploaded and not marked, because the disk is full, is uploaded again.
+                // A blob that was uploaded but could not be marked as stored, e.g. on a full disk, is uploaded again.
                 Err(error) => tracing::warn!(%error, "the export failed and will be retried"),
             }
             tokio::select! {
@@ -54,7 +54,8 @@ impl Broker {
         }
     }
 
-    /// Exports at most one blob per subscription. Returns how many. Simulations call it themselves.
+    /// Exports at most one blob per subscription. Returns the number of exported blobs. Simulations call this
+    /// directly.
     pub async fn export_round(&self) -> Result<usize, StoreError> {
         let _one_at_a_time = self.shared.exporting.lock().await;
         let exporters = self.exporters();
@@ -81,7 +82,7 @@ impl Broker {
         mark_stored
     }
 
-    /// The subscriptions that export their dead letters.
+    /// Returns the subscriptions that export their dead letters.
     fn exporters(&self) -> Vec<Exporter> {
         let has_directory = self.outbound().export_dir().is_some();
         let registry = self.registry();
@@ -146,7 +147,7 @@ impl Broker {
         }
     }
 
-    /// Exports a few blobs at once, so that hanging storage does not delay the others.
+    /// Exports up to `BLOBS_AT_ONCE_MAX` blobs concurrently, so that slow storage does not delay other exports.
     async fn export_all(&self, due: Vec<(Exporter, ExportStatus)>) -> Result<usize, StoreError> {
         let (mut pending, mut running) = (due.into_iter(), JoinSet::new());
         let (mut mark_stored, mut trouble) = (0, None);
@@ -168,8 +169,8 @@ impl Broker {
         }
     }
 
-    /// Exports one blob. Returns whether it was stored. Subscribers are notified before it is marked: rather
-    /// twice than never.
+    /// Exports one blob. Returns whether the blob was stored. Publishes the blob-created event before the blob is
+    /// marked as stored, so that a crash repeats the event instead of losing it.
     async fn export_one(
         &self,
         exporter: &Exporter,
@@ -243,7 +244,8 @@ impl Broker {
         Ok(created)
     }
 
-    /// An upload that panicked waits like one that failed, or it would be repeated without a pause.
+    /// Logs a panic during an upload and returns the error text. The upload is then retried with the same delay as
+    /// a failed upload.
     fn export_defect(&self, exporter: &Exporter, reason: &str) -> String {
         let subscription = &exporter.subscription.name;
         tracing::error!(reason, subscription.name = %subscription, "an export panicked");
@@ -251,7 +253,7 @@ impl Broker {
         "not stored because of a bug in Everpost, which its log tells".to_owned()
     }
 
-    /// The outage of a storage after another upload that failed.
+    /// Returns the outage state of the storage after another failed upload.
     fn outage_after(&self, exporter: &Exporter, before: Option<Outage>, error: String) -> Outage {
         let now = self.clock().now();
         let outage = Outage::after(before, error, now, self.time_scale());

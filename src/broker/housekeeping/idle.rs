@@ -1,5 +1,5 @@
-//! When queues, and topics and subscriptions of Service Bus, were last used, and those that are deleted when they have
-//! been idle for long enough (rule S1). Last uses are in memory, and are stored once a minute.
+//! Automatic deletion of idle queues, Service Bus topics and Service Bus subscriptions (rule S1). Keeps in memory when
+//! each entity was last used, and stores these times once a minute.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -15,10 +15,10 @@ use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::TopicKind;
 use crate::store::StoreError;
 
-/// When messaging entities were last used.
+/// Times when messaging entities were last used.
 pub(in crate::broker) struct Uses {
     last: Mutex<HashMap<MessageEntity, LastUse>>,
-    /// Nothing is deleted before, so that clients come back after a start.
+    /// Earliest time for deletion of idle entities. Gives clients time to reconnect after a start.
     may_delete_at: Timestamp,
 }
 
@@ -28,7 +28,7 @@ struct LastUse {
 }
 
 impl Uses {
-    /// Creates it from the uses that are stored.
+    /// Creates the in-memory times from the stored ones.
     pub(in crate::broker) fn of(
         stored: Vec<(MessageEntity, Timestamp)>,
         may_delete_at: Timestamp,
@@ -55,7 +55,7 @@ impl Uses {
         self.last.lock().unwrap().get(&of).map(|last| last.at)
     }
 
-    /// Forgets all others.
+    /// Removes all entities that are not in `these`.
     fn retain(&self, these: &HashSet<MessageEntity>) {
         self.last.lock().unwrap().retain(|of, _| these.contains(of));
     }
@@ -73,7 +73,7 @@ impl Uses {
 }
 
 impl Broker {
-    /// Notes that a queue or a subscription of messages is used. Never waits.
+    /// Records that a queue or a Service Bus subscription is used. Does not wait for the store.
     pub(in crate::broker) fn note_use(&self, own: &EventSubscription) {
         if own.definition.destination.pull_queue().is_some() {
             let now = self.clock().now();
@@ -81,19 +81,19 @@ impl Broker {
         }
     }
 
-    /// Returns when somebody last sent to it, received from it or changed its rules; `None` if nobody has.
+    /// Returns when a client last sent to the entity, received from it or changed its rules; `None` if never.
     pub fn last_use(&self, of: MessageEntity) -> Option<Timestamp> {
         self.shared.uses.last(of)
     }
 
-    /// Notes that the queue or subscription of messages with this id is used.
+    /// Records that the queue or Service Bus subscription with this id is used.
     pub(in crate::broker) fn note_use_of(&self, id: SubscriptionId) {
         if let Some((_, own)) = self.registry().subscription(id.owner()) {
             self.note_use(own);
         }
     }
 
-    /// Notes that something was sent to a queue or a Service Bus topic.
+    /// Records that a message was sent to a queue or a Service Bus topic.
     pub(in crate::broker) fn note_sent(&self, topic: &TopicEntry) {
         match (&topic.topic.kind, &topic.own) {
             (TopicKind::ServiceBus(_), _) => {
@@ -106,7 +106,7 @@ impl Broker {
         }
     }
 
-    /// Stores when things were used, and forgets those that are gone.
+    /// Stores the times of last use that are not stored yet, and removes those of deleted entities.
     pub(super) async fn store_uses(&self) -> Result<(), StoreError> {
         let registry = self.registry();
         let candidates = message_entities(&registry);
@@ -118,7 +118,7 @@ impl Broker {
         }
     }
 
-    /// Deletes what has been idle for as long as its definition says.
+    /// Deletes the entities that have been idle for the time set in their definition.
     pub async fn delete_idle(&self) -> Result<(), StoreError> {
         let (registry, now) = (self.registry(), self.clock().now());
         let mut found = message_entities(&registry);
@@ -162,7 +162,7 @@ impl Broker {
             }
         };
         match deleted {
-            // Its file would bring it back.
+            // An entity from a provisioning file is not deleted, because the file would create it again.
             Err(ManageError::Store(StoreError::Provisioned { .. })) => {
                 self.shared.uses.note(candidate.entity(), now);
                 Ok(())
@@ -177,7 +177,7 @@ impl Broker {
     }
 }
 
-/// A topic, or the queue or subscription of it, which may be idle.
+/// A Service Bus topic, or a queue or Service Bus subscription with its topic, to be checked for idleness.
 struct IdleCandidate<'a>(&'a TopicEntry, Option<&'a EventSubscription>);
 
 impl IdleCandidate<'_> {
@@ -193,7 +193,8 @@ impl IdleCandidate<'_> {
         own.map_or(topic.topic.updated_at, |own| own.updated_at)
     }
 
-    /// How long it may be idle, if not for ever.
+    /// Returns how long the entity may be idle before it is deleted; `None` for no limit. Queues and subscriptions
+    /// that forward their messages have no limit.
     fn limit(&self) -> Option<Duration> {
         let Self(topic, own) = self;
         let Some(own) = own else {

@@ -1,5 +1,5 @@
-//! Retention: delivered events are pruned once they are old, or early if room is short, in small batches with
-//! pauses for other changes; then the file is shrunk.
+//! Retention: prunes delivered events once they are old, or earlier if space is low. Works in small batches, with
+//! pauses for other writes. Then shrinks the database file.
 
 use std::time::Duration;
 
@@ -15,30 +15,32 @@ use crate::store::{
 /// Pause between two rounds.
 const ROUND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The most that one change deletes: a few milliseconds of the writer.
+/// Maximum amount that one transaction prunes. Keeps the writer busy for only a few milliseconds.
 const BATCH: PruneBatch = PruneBatch {
     events: 500,
     rows: 600,
     bytes: 1_024 * 1_024,
 };
 
-/// Rows of what was deleted that one step looks at or deletes.
+/// Maximum number of rows of deleted topics, subscriptions and namespaces that one step reads or deletes.
 const FORGOTTEN_AT_ONCE: usize = 200;
 
-/// How soon events that could not be pruned are looked at again, such as those with dead letters, and what was deleted.
+/// Interval after which events that could not be pruned, such as those with dead letters, and the rows of deleted
+/// entities are checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(15 * 60);
 
-/// Bytes of events that one round prunes for want of disk space, which only shrinking makes available.
+/// Maximum number of event bytes that one round prunes under disk pressure. Limits the round, because only shrinking
+/// the file afterwards frees disk space.
 const DISK_ROUND_BYTES: u64 = 64 * 1_024 * 1_024;
 
-/// Pages returned to the file system in one change.
+/// Maximum number of pages returned to the file system in one transaction.
 const SHRINK_PAGES: u64 = 64;
 
-/// The file keeps an eighth of its size free, and this many pages: returning what is needed again a minute
-/// later would cost twice.
+/// Number of free pages that the file keeps, in addition to an eighth of its size. Avoids returning pages that are
+/// needed again soon.
 const SPARE_PAGES: u64 = 512;
 
-/// Events that a preview looks at in one query, and in how many.
+/// Maximum number of events that one query of a preview reads; a preview runs at most `PREVIEW_BATCHES_MAX` queries.
 const PREVIEW_BATCH: PruneBatch = PruneBatch {
     events: 2_000,
     rows: u64::MAX,
@@ -46,14 +48,14 @@ const PREVIEW_BATCH: PruneBatch = PruneBatch {
 };
 const PREVIEW_BATCHES_MAX: usize = 100;
 
-/// How far retention has come.
+/// Progress of retention through the stored events.
 #[derive(Debug)]
 pub(in crate::broker) struct RetentionCursor {
-    /// The last event that was looked at; what is left before it could not be pruned.
+    /// Last event that was checked. Events that remain before this position could not be pruned.
     at: EventKey,
     /// When to start again from the oldest event.
     again_at: Timestamp,
-    /// There was pressure, and nothing left to prune.
+    /// Is true if the store was under pressure and no more events could be pruned.
     is_stuck: bool,
 }
 
@@ -74,11 +76,11 @@ pub struct StorageStatus {
     pub pressure: Option<Pressure>,
     /// The oldest event and when it was published.
     pub oldest: Option<(EventKey, Timestamp)>,
-    /// Pruned since the start of the process.
+    /// Rows pruned since the start of the process.
     pub pruned: PrunedRows,
 }
 
-/// The status, and what some rules would prune.
+/// Storage status, and a preview of what the given retention rules would prune.
 #[derive(Clone, Copy, Debug)]
 pub struct StorageReport {
     pub status: StorageStatus,
@@ -93,7 +95,7 @@ pub struct PruningPreview {
     pub deliveries: u64,
     /// Bytes of the events' data.
     pub bytes: u64,
-    /// Is true if there is more: a preview stops counting at a limit.
+    /// Is true if the preview stopped counting at its limit, so that more would be pruned.
     pub is_partial: bool,
 }
 
@@ -111,7 +113,7 @@ impl Broker {
         }
     }
 
-    /// One round. Simulations call it themselves.
+    /// Runs one round of retention. Simulations call this directly.
     pub async fn retain(&self) -> Result<(), StoreError> {
         self.meters().kept(self.store().upkeep.take_longest());
         self.shared.workload.sample();
@@ -131,7 +133,8 @@ impl Broker {
         self.shrink(pressure).await
     }
 
-    /// Deletes the rows of deleted event subscriptions, topics and namespaces that nothing names any more, step by step.
+    /// Deletes in small steps the rows of deleted event subscriptions, topics and namespaces that nothing refers to any
+    /// more.
     async fn forget_deleted(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
         for kind in DeletedKind::ALL {
@@ -255,7 +258,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Pauses for as long as the store was just used, so that others can use it.
+    /// Sleeps for the time elapsed since `started_at`, so that other tasks can use the store.
     async fn rest_since(&self, started_at: Timestamp) {
         let used = self.clock().now().since(started_at);
         if used > Duration::ZERO {
@@ -263,7 +266,7 @@ impl Broker {
         }
     }
 
-    /// The size of the store. Quick, however much is stored.
+    /// Returns the size of the store. Takes the same short time for any amount of data.
     pub async fn storage_status(&self) -> Result<StorageStatus, StoreError> {
         let sizes = self.store().upkeep.sizes().await?;
         let pressure = *self.shared.pressure.lock().unwrap();
@@ -275,7 +278,7 @@ impl Broker {
         })
     }
 
-    /// The size of the store, and what these rules would prune now.
+    /// Returns the size of the store, and a preview of what the given rules would prune now.
     pub async fn storage(&self, rules: RetentionRules) -> Result<StorageReport, StoreError> {
         Ok(StorageReport {
             status: self.storage_status().await?,

@@ -13,14 +13,14 @@ use crate::model::shared_access::{AccessRule, AccessRuleDefinition, Rights};
 use crate::store::{AccessRuleChange, RegistryChange};
 
 impl Broker {
-    /// The access rule of that name.
+    /// Returns the access rule with this name.
     pub fn access_rule(&self, name: &AccessRuleName) -> Result<Arc<AccessRule>, ManageError> {
         let found = self.registry().access_rule(name).cloned();
         found.ok_or_else(|| ManageError::AccessRuleNotFound(name.clone()))
     }
 
-    /// Creates an access rule, or replaces the definition of an existing one. Keys that are not given stay, or
-    /// are generated.
+    /// Creates an access rule, or replaces the definition of an existing one. Omitted keys are kept, or generated for
+    /// a new rule.
     pub async fn put_access_rule(
         &self,
         by: &Caller,
@@ -63,7 +63,8 @@ impl Broker {
         self.access_rule(&name)
     }
 
-    /// Deletes an access rule: its keys open no new connection and no request. Returns whether there was one.
+    /// Deletes an access rule. Its keys no longer authorize new connections or requests. Returns whether the rule
+    /// existed.
     pub async fn delete_access_rule(
         &self,
         by: &Caller,
@@ -108,7 +109,7 @@ impl Broker {
         Ok(changed.keys.clone())
     }
 
-    /// The caller holds `managing`.
+    /// Changes the rights and keys of an access rule. The caller must hold the `managing` lock.
     async fn change_keys(
         &self,
         rule: &AccessRule,
@@ -133,7 +134,7 @@ impl Broker {
         self.access_rule(&rule.name)
     }
 
-    /// Makes these all the access rules that a queue or topic has.
+    /// Replaces all access rules of a queue or topic with the given ones.
     pub async fn set_access_rules(
         &self,
         by: &Caller,

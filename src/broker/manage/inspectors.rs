@@ -1,4 +1,4 @@
-//! Inspectors: creating and deleting them, and responding for them.
+//! Inspectors: create and delete inspectors, and respond to requests to their URLs.
 
 use std::sync::{Arc, Weak};
 
@@ -19,7 +19,7 @@ use crate::outbound::transport::{Responder, TransportError, TransportRequest, Tr
 use crate::store::{PutOutcome, StoreError};
 use crate::wire::{received, signature};
 
-/// The content type of our own responses, unless a definition says otherwise.
+/// Default content type of inspector responses.
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Why an inspector was not changed.
@@ -37,14 +37,14 @@ pub enum InspectorError {
 }
 
 impl Broker {
-    /// The inspector of that name.
+    /// Returns the inspector with this name.
     pub async fn inspector(&self, name: &InspectorName) -> Result<Inspector, InspectorError> {
         let found = self.store().views.inspector(name.clone()).await?;
         found.ok_or_else(|| InspectorError::NotFound(name.clone()))
     }
 
     /// Creates an inspector, or replaces the definition of an existing one and restarts its script. Returns
-    /// whether it is new.
+    /// whether the inspector is new.
     pub async fn put_inspector(
         &self,
         by: &Caller,
@@ -60,7 +60,7 @@ impl Broker {
         }
     }
 
-    /// Deletes an inspector with its requests. Returns whether there was one.
+    /// Deletes an inspector with its recorded requests. Returns whether the inspector existed.
     pub async fn delete_inspector(
         &self,
         by: &Caller,
@@ -70,7 +70,7 @@ impl Broker {
         Ok(inspectors.delete(name.clone(), by.clone()).await?)
     }
 
-    /// Deletes the requests of an inspector and restarts its script. Returns how many requests there were.
+    /// Deletes the recorded requests of an inspector and restarts its script. Returns the number of deleted requests.
     pub async fn clear_inspector(
         &self,
         by: &Caller,
@@ -81,7 +81,7 @@ impl Broker {
         cleared.ok_or_else(|| InspectorError::NotFound(name.clone()))
     }
 
-    /// The event subscriptions that deliver to an inspector.
+    /// Returns the event subscriptions that deliver to an inspector.
     pub fn subscriptions_of_inspector(&self, name: &InspectorName) -> Vec<Arc<EventSubscription>> {
         let registry = self.registry();
         let all = registry.subscriptions().map(|(_, each)| each);
@@ -97,7 +97,7 @@ fn delivers_to(subscription: &EventSubscription, inspector: &InspectorName) -> b
     called.as_ref() == Some(inspector)
 }
 
-/// Responds to requests to inspectors. `shared` owns the caller, so the reference is weak.
+/// Creates the responder for requests to inspectors. Holds a weak reference, because `shared` owns the caller.
 pub(in crate::broker) fn inspection(shared: &Weak<BrokerParts>) -> Arc<dyn Responder> {
     Arc::new(Inspection {
         shared: Weak::clone(shared),
@@ -166,7 +166,7 @@ impl Responder for Inspection {
 }
 
 impl Broker {
-    /// The event subscriptions that may have sent a request with these headers to `inspector`.
+    /// Returns the event subscriptions that may have sent a request with these headers to `inspector`.
     fn senders(
         &self,
         inspector: &InspectorName,
@@ -180,8 +180,8 @@ impl Broker {
         all
     }
 
-    /// The result of checking the signature; `None` if no sender signs. Only POSTs are signed: the OPTIONS of
-    /// a handshake has no body.
+    /// Returns the result of the signature check; `None` if no sender signs its requests. Only POST requests are
+    /// signed: the OPTIONS request of a handshake has no body.
     fn check_signature(
         &self,
         senders: &[Arc<EventSubscription>],
@@ -202,7 +202,7 @@ impl Broker {
     }
 }
 
-/// The path, with a query hidden, which may hold a secret.
+/// Returns the path of the URL. Masks a query, because it may contain a secret.
 fn path(request: &TransportRequest) -> String {
     match request.url.query() {
         None => request.url.path().to_owned(),
@@ -210,7 +210,7 @@ fn path(request: &TransportRequest) -> String {
     }
 }
 
-/// The headers without credentials and without secret custom headers.
+/// Returns the request headers without credentials and without secret custom headers.
 fn header_texts(headers: &HeaderMap, senders: &[Arc<EventSubscription>]) -> Vec<(String, String)> {
     let mappings = senders
         .iter()
@@ -228,7 +228,7 @@ fn header_texts(headers: &HeaderMap, senders: &[Arc<EventSubscription>]) -> Vec<
     received::shown_headers(headers, &hidden)
 }
 
-/// Earlier attempts, as the sender says.
+/// Returns the number of earlier attempts, from the `aeg-delivery-count` header.
 fn attempts(headers: &HeaderMap) -> u32 {
     headers
         .get("aeg-delivery-count")
@@ -253,7 +253,7 @@ async fn scripted(
     }
 }
 
-/// Some statuses never come with a body (RFC 9110, 15.3.5, 15.3.6 and 15.4.5).
+/// Returns the response body. Is empty for statuses without content (RFC 9110, 15.3.5, 15.3.6 and 15.4.5).
 fn scripted_body(definition: &InspectorDefinition, status: u16) -> Vec<u8> {
     match status {
         204 | 205 | 304 => Vec::new(),

@@ -1,6 +1,6 @@
 //! Creating, changing and deleting namespaces, topics and event subscriptions.
 //!
-//! Every change goes to the store first and then replaces the registry's snapshot, one at a time.
+//! Each change is stored first and then replaces the snapshot of the registry. Changes run one at a time.
 
 mod access_rules;
 pub(super) mod alerts;
@@ -52,17 +52,19 @@ pub enum ManageError {
          give it a greater sku.capacity"
     )]
     TooManyTopics(NamespaceName, usize),
-    /// Subscriptions of namespaces have no pending state (rule N6.1): nothing was changed.
+    /// Failed validation of the endpoint of a namespace subscription. Nothing was changed, because subscriptions of
+    /// namespaces have no pending state (rule N6.1).
     #[error(
         "webhook validation handshake failed for {endpoint}: {reason}. A webhook agrees by answering \
          OPTIONS with status 200 and the header WebHook-Allowed-Origin"
     )]
     NotValidated {
-        /// Without its query.
+        /// URL of the endpoint without its query.
         endpoint: String,
         reason: String,
     },
-    /// A change of the mode would deliver the events that are locked or on the wire a second time.
+    /// Change of the delivery mode. Rejected, because events that are locked or being delivered would be delivered
+    /// twice.
     #[error(
         "the deliveryMode of an event subscription cannot be changed, and it is {}; delete the \
          subscription and create it with the mode you want", .0.name()
@@ -72,7 +74,7 @@ pub enum ManageError {
     NothingSent(SubscriptionName),
     #[error("there is no {} {name}", kind.noun())]
     EntityNotFound { kind: EntityKind, name: TopicName },
-    /// Nothing was changed: whoever means one does not mean the other.
+    /// Name of an entity of another kind than requested. Nothing was changed.
     #[error(
         "{name} is a {}, and not a {}; it is managed under {}", is.noun(), wanted.noun(), is.path()
     )]
@@ -102,7 +104,7 @@ pub enum ManageError {
         property: &'static str,
         to: TopicName,
     },
-    /// The destination that is missing, as the first words of the message.
+    /// Missing destination. The field is the beginning of the message, which names the destination.
     #[error("{0} for events to go to; create it first")]
     NoDestination(String),
     #[error(
@@ -124,7 +126,8 @@ pub enum ManageError {
     TooManyAccessRules,
     #[error("the subscription {1} of the Service Bus topic {0} has no rule {2}")]
     RuleNotFound(TopicName, SubscriptionName, RuleName),
-    /// The key of one would open the other (rule S1).
+    /// Name whose path is above or below that of an existing entity. Rejected, because an access key of one entity
+    /// would also authorize access to the other (rule S1).
     #[error(
         "{0} cannot be the name of a queue, a Service Bus topic or a namespace, because there is {1}, and the path of \
          one of the two would be above the other"
@@ -167,22 +170,22 @@ pub enum ManageError {
     Store(#[from] StoreError),
 }
 
-/// Says what a client can do about a [`ManageError`]. Every door answers by it.
+/// Category of a [`ManageError`]. Each API derives its response from this category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// It names something that is not there.
+    /// Request for an object that does not exist.
     NotFound,
-    /// It is there already.
+    /// Creation of an object that exists already.
     Exists,
-    /// Something else stands in the way.
+    /// Conflict with another object or with the current state.
     Conflict,
-    /// There are as many as there may be.
+    /// Limit on a number or size that is reached.
     Limit,
-    /// Something is wrong with what was sent.
+    /// Invalid request.
     Invalid,
-    /// Nobody may do it.
+    /// Operation that no caller is allowed to do.
     Forbidden,
-    /// The store has rejected it, or cannot be read or written.
+    /// Failure of the store: rejected change, failed read or failed write.
     Unavailable,
 }
 
@@ -227,8 +230,8 @@ impl ManageError {
     }
 }
 
-/// The entity of that name if it is of that kind; `None` where nothing has the name. Whoever changes it by that holds
-/// `managing`.
+/// Returns the entity with this name, or an error if the entity is of another kind; `None` if no entity has the name.
+/// Callers that change the entity must hold the `managing` lock.
 pub(super) fn entity_of_kind<'a>(
     registry: &'a Registry,
     name: &TopicName,
@@ -245,7 +248,8 @@ pub(super) fn entity_of_kind<'a>(
     }
 }
 
-/// Returns the event subscription of that name; `None` where the topic or the queue has no subscription of the name.
+/// Returns the event subscription with this name; `None` if the topic or queue has no subscription with the name.
+/// Returns an error for the subscription of a queue and for a Service Bus subscription.
 pub fn event_subscription<'a>(
     topic: &'a TopicEntry,
     name: &SubscriptionName,
@@ -271,13 +275,13 @@ fn entity_not_found(kind: EntityKind, name: &TopicName) -> ManageError {
 }
 
 impl Broker {
-    /// The topic, of whatever kind, or the queue of that name.
+    /// Returns the topic of any kind, or the queue, with this name.
     pub fn topic(&self, name: &TopicName) -> Result<Arc<TopicEntry>, ManageError> {
         let found = self.registry().topic(name).cloned();
         found.ok_or_else(|| entity_not_found(EntityKind::Topic, name))
     }
 
-    /// The entity of that name and kind. One of another kind is none.
+    /// Returns the entity with this name and kind. Treats an entity of another kind as not found.
     pub fn entity(
         &self,
         kind: EntityKind,
@@ -288,7 +292,7 @@ impl Broker {
         found.cloned().ok_or_else(|| entity_not_found(kind, name))
     }
 
-    /// All entities of a kind by name.
+    /// Returns all entities of a kind, ordered by name.
     pub fn entities(&self, kind: EntityKind) -> Vec<Arc<TopicEntry>> {
         let registry = self.registry();
         let all = registry
@@ -297,7 +301,7 @@ impl Broker {
         all.cloned().collect()
     }
 
-    /// The event subscription of that name, with its topic.
+    /// Returns the subscription of any kind with this name, and its topic.
     pub fn subscription(
         &self,
         topic: &TopicName,
@@ -309,7 +313,8 @@ impl Broker {
         Ok((entry, subscription.ok_or_else(missing)?))
     }
 
-    /// The event subscription of that name, with its topic or queue. What these have for their receivers is none.
+    /// Returns the event subscription with this name, and its topic or queue. Treats Service Bus subscriptions and the
+    /// subscription of a queue as not found.
     pub fn event_subscription(
         &self,
         topic: &TopicName,
@@ -321,7 +326,8 @@ impl Broker {
         Ok((entry, subscription.ok_or_else(missing)?))
     }
 
-    /// Returns an event subscription to whoever changes it, and holds `managing`.
+    /// Returns an event subscription that the caller is going to change. For the change itself, the caller must hold
+    /// the `managing` lock.
     pub(super) fn changing_subscription(
         &self,
         topic: &TopicName,
@@ -344,8 +350,7 @@ impl Broker {
         self.define_topic(by, name, kind).await
     }
 
-    /// Applies `change` to the definition of an existing topic, so that of two concurrent changes none is
-    /// lost.
+    /// Applies `change` to the definition of an existing topic under the lock, so that concurrent changes are not lost.
     pub async fn patch_topic<E: From<ManageError>>(
         &self,
         by: &Caller,
@@ -360,7 +365,7 @@ impl Broker {
         Ok(self.define_topic(by, name, kind).await?)
     }
 
-    /// The caller holds `managing`.
+    /// Creates a topic, or replaces the definition of an existing one. The caller must hold the `managing` lock.
     async fn define_topic(
         &self,
         by: &Caller,
@@ -409,8 +414,8 @@ impl Broker {
         Ok(keys.clone())
     }
 
-    /// A SAS token with which anybody may publish to a topic until it expires: a shared access signature made
-    /// with one of the topic's keys.
+    /// Creates a SAS token, signed with one of the keys of the topic. Its bearer may publish to the topic until the
+    /// token expires.
     pub async fn create_sas_token(
         &self,
         by: &Caller,
@@ -430,7 +435,7 @@ impl Broker {
         Ok(token)
     }
 
-    /// Regenerates one of the two keys of a topic, and returns both.
+    /// Regenerates one of the two keys of a topic, and returns both keys.
     pub async fn regenerate_key(
         &self,
         by: &Caller,
@@ -441,7 +446,7 @@ impl Broker {
         self.replace_key(by, name, key, fresh).await
     }
 
-    /// Puts `fresh` in the place of one of the two keys of a topic, and returns both.
+    /// Replaces one of the two keys of a topic with `fresh`, and returns both keys.
     pub async fn replace_key(
         &self,
         by: &Caller,
@@ -466,7 +471,8 @@ impl Broker {
         Ok(keys)
     }
 
-    /// Regenerates a key of whatever has keys, or records that somebody is shown both.
+    /// Regenerates the key `renewed` of a topic, namespace or access rule. If `renewed` is `None`, records that both
+    /// keys are shown.
     pub async fn access_keys(
         &self,
         by: &Caller,
@@ -506,8 +512,8 @@ impl Broker {
         }
     }
 
-    /// Deletes a topic of events with its event subscriptions, and has their pending deliveries ended as `pending`
-    /// says. Returns whether there was such a topic.
+    /// Deletes an Event Grid topic with its event subscriptions. Ends their pending deliveries as set by `pending`.
+    /// Returns whether the topic existed.
     pub async fn delete_topic(
         &self,
         by: &Caller,
@@ -518,7 +524,7 @@ impl Broker {
             .await
     }
 
-    /// Deletes what has this name if it is of this kind. Returns whether there was one.
+    /// Deletes the entity with this name and kind. Returns whether the entity existed.
     pub(super) async fn delete_entity(
         &self,
         by: &Caller,
@@ -544,7 +550,7 @@ impl Broker {
         Ok(true)
     }
 
-    /// Follow-ups for the subscriptions of a deleted topic.
+    /// Removes health state and metrics of a deleted topic and its subscriptions, and notifies their endpoints.
     pub(super) fn on_deleted(&self, entry: &Arc<TopicEntry>) {
         for subscription in entry.subscriptions.values() {
             self.on_subscription_deleted(entry, subscription);
@@ -562,10 +568,9 @@ impl Broker {
         self.notify_deleted(entry, subscription);
     }
 
-    /// Creates an event subscription or replaces the definition of an existing one, and validates the
-    /// endpoint if that is needed. Returns the state reached within
-    /// [`crate::model::limits::HANDSHAKE_PUT_WAIT`]. In a namespace nothing is stored before the endpoint is
-    /// validated.
+    /// Creates an event subscription or replaces the definition of an existing one, and validates the endpoint if
+    /// needed. Returns the validation state reached within [`crate::model::limits::HANDSHAKE_PUT_WAIT`]. In a
+    /// namespace, the endpoint is validated before anything is stored.
     pub async fn put_subscription(
         &self,
         by: &Caller,
@@ -580,9 +585,9 @@ impl Broker {
         self.on_defined(topic, &name, replaced).await
     }
 
-    /// Applies `change` to the definition of an existing event subscription, so that of two concurrent
-    /// changes none is lost; otherwise like [`Broker::put_subscription`]. `change` is called twice: before
-    /// the endpoint is validated, and for good.
+    /// Applies `change` to the definition of an existing event subscription, so that concurrent changes are not lost.
+    /// Otherwise works like [`Broker::put_subscription`]. Calls `change` twice: for the validation of the endpoint,
+    /// and for the definition that is stored.
     pub async fn patch_subscription<E: From<ManageError>>(
         &self,
         by: &Caller,
@@ -602,8 +607,8 @@ impl Broker {
         Ok(self.on_defined(topic, &name, replaced).await?)
     }
 
-    /// Stores the definition of a subscription and returns the one that it replaces. The caller holds
-    /// `managing`.
+    /// Stores the definition of an event subscription, and returns the replaced subscription if it existed. The caller
+    /// must hold the `managing` lock.
     async fn define(
         &self,
         by: &Caller,
@@ -643,8 +648,8 @@ impl Broker {
         Ok(replaced)
     }
 
-    /// Follow-ups of a new definition: resets the health if the destination changed, and validates the
-    /// endpoint if that is needed.
+    /// Completes a change of a definition: resets the health if the destination changed, and validates the endpoint if
+    /// needed.
     async fn on_defined(
         &self,
         topic: &TopicName,
@@ -660,7 +665,7 @@ impl Broker {
         self.subscription(topic, name)
     }
 
-    /// Pauses the deliveries of an event subscription. It goes on matching events.
+    /// Pauses the deliveries of an event subscription. The subscription continues to match events.
     pub async fn pause_subscription(
         &self,
         by: &Caller,
@@ -715,8 +720,8 @@ impl Broker {
         self.subscription(topic, name)
     }
 
-    /// Disables a subscription whose receiver answered 410, if its definition says so and has not changed
-    /// meanwhile.
+    /// Disables an event subscription whose receiver responded with status 410, if `disable_on_gone` is set and the
+    /// definition has not changed since the attempt.
     pub(super) async fn disable_gone(&self, asked: &EventSubscription, now: Timestamp) {
         if !asked.definition.disable_on_gone {
             return;
@@ -742,7 +747,7 @@ impl Broker {
         }
     }
 
-    /// Ends the probation of the receiver, and delivers what is due.
+    /// Ends the probation of the receiver, and starts the deliveries that are due.
     pub(super) fn resume_deliveries(&self, id: SubscriptionId, now: Timestamp) {
         let change = self.health().end_probation(id, now);
         self.note_probation(id, change);
@@ -783,8 +788,8 @@ impl Broker {
         self.subscription(topic, name)
     }
 
-    /// Deletes an event subscription, and has its pending deliveries ended as `pending` says. Returns whether
-    /// there was one.
+    /// Deletes an event subscription. Ends its pending deliveries as set by `pending`. Returns whether the
+    /// subscription existed.
     pub async fn delete_subscription(
         &self,
         by: &Caller,
@@ -815,7 +820,7 @@ impl Broker {
         Ok(true)
     }
 
-    /// The event subscription, of which secrets are shown.
+    /// Returns the event subscription, and records in the audit log that its secrets are shown.
     pub async fn show_secrets(
         &self,
         by: &Caller,
@@ -829,7 +834,7 @@ impl Broker {
         Ok(subscription)
     }
 
-    /// Records that secrets of `target` are shown.
+    /// Records in the audit log that secrets of `target` are shown.
     pub(super) async fn audit_shown(
         &self,
         by: &Caller,
@@ -840,7 +845,7 @@ impl Broker {
         self.record(by, action, target).await
     }
 
-    /// Stores a change with its audit entry and publishes the new registry. The caller holds `managing`.
+    /// Stores a change with its audit entry, and replaces the registry. The caller must hold the `managing` lock.
     pub(super) async fn save(
         &self,
         change: RegistryChange,
@@ -874,8 +879,8 @@ impl Broker {
         self.new_handshake(ValidationState::Creating, &unasked)
     }
 
-    /// The endpoint must be validated again if it or the delivery schema has changed, or if it never was;
-    /// other settings do not matter.
+    /// Returns the validation state after a change. The endpoint must be validated if the endpoint or the delivery
+    /// schema has changed, or if the last validation did not succeed. Other settings have no effect.
     fn validation_after_change(
         &self,
         current: &EventSubscription,
@@ -893,12 +898,12 @@ impl Broker {
     }
 }
 
-/// Returns what the audit log calls a topic, or a queue.
+/// Returns the audit target for a topic or a queue.
 pub(in crate::broker) fn target(entry: &TopicEntry) -> AuditTarget {
     TargetKind::from(entry.topic.kind.entity()).named(&entry.topic.name)
 }
 
-/// Returns what the audit log calls a subscription, or the queue that it is part of.
+/// Returns the audit target for a subscription. The subscription of a queue is recorded under the queue.
 pub(in crate::broker) fn subscription_target(
     entry: &TopicEntry,
     subscription: &EventSubscription,
@@ -911,14 +916,14 @@ pub(in crate::broker) fn subscription_target(
     }
 }
 
-/// The keys of the topic itself.
+/// Returns the keys of the topic, or an error for a built-in topic, which has none.
 fn own_keys(topic: &Topic) -> Result<&AccessKeys, ManageError> {
     let missing = || ManageError::BuiltIn(topic.name.clone());
     topic.keys.as_ref().ok_or_else(missing)
 }
 
-/// Returns whether no handshake has to follow: the destination needs none, or agreed before, as those of namespace
-/// topics do.
+/// Returns whether the subscription needs no handshake after it is stored. True if the destination needs no
+/// validation, and for namespace topics, which validate the endpoint before.
 fn needs_no_handshake(definition: &SubscriptionDefinition) -> bool {
     definition.destination.skips_validation()
         || definition.retry_policy.profile == DeliveryProfile::Namespace
@@ -937,7 +942,7 @@ pub(super) fn check_mode(
     }
 }
 
-/// Returns whether endpoint and delivery schema are unchanged.
+/// Returns whether both the endpoint and the delivery schema are unchanged.
 pub(super) fn is_same_receiver(
     current: &SubscriptionDefinition,
     changed: &SubscriptionDefinition,
@@ -946,7 +951,7 @@ pub(super) fn is_same_receiver(
         && current.delivery_schema == changed.delivery_schema
 }
 
-/// Rejects the name of a new queue, Service Bus topic or namespace that another one is above or below.
+/// Rejects the name of a new queue, Service Bus topic or namespace if its path is above or below an existing one.
 pub(super) fn check_path(registry: &Registry, name: &str) -> Result<(), ManageError> {
     match registry.in_the_way(name) {
         Some(other) => Err(ManageError::InTheWay(name.to_owned(), other)),
@@ -954,7 +959,8 @@ pub(super) fn check_path(registry: &Registry, name: &str) -> Result<(), ManageEr
     }
 }
 
-/// The id of the namespace of a new topic, if that has room; `None` for a custom topic.
+/// Returns the id of the namespace of a new topic, or an error if the namespace is missing or has its maximum of
+/// topics; `None` for a custom topic.
 fn room_in_namespace(
     registry: &Registry,
     topic: &TopicName,

@@ -1,4 +1,4 @@
-//! Queues of Azure Service Bus (rule S1): creating, changing and deleting them.
+//! Creation, change and deletion of Service Bus queues (rule S1).
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::model::subscription::{EventSubscription, OnDelete};
 use crate::model::topic::EntityKind;
 use crate::store::RegistryChange;
 
-/// A queue: its topic, and the subscription that its receivers pull.
+/// A queue: its topic, and the subscription that its receivers receive from.
 pub type Queue = (Arc<TopicEntry>, Arc<EventSubscription>);
 
-/// The changes that a definition may make.
+/// Kind of change that a put operation may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     Create,
@@ -25,7 +25,7 @@ pub enum Put {
 }
 
 impl Put {
-    /// Rejects the definition of an object that is there already, or not there yet, if it may not make that change.
+    /// Returns an error if the object exists but may only be created, or is missing but may only be updated.
     pub(super) fn check(
         self,
         is_there: bool,
@@ -40,7 +40,8 @@ impl Put {
     }
 }
 
-/// Rejects forwarding to what is no queue or topic. To itself is allowed, as in Azure: it ends after some hops.
+/// Rejects forwarding to an entity that is not a queue or Service Bus topic. Allows an entity to forward to itself, as
+/// in Azure; the hop limit ends such a loop.
 pub(super) fn check_targets(
     registry: &Registry,
     name: &TopicName,
@@ -58,7 +59,7 @@ pub(super) fn check_targets(
     Ok(())
 }
 
-/// Rejects a change of a property that cannot be changed, if there is one.
+/// Returns an error if `property` names a changed property that is immutable.
 pub(super) fn check_fixed(
     of: &'static str,
     property: Option<&'static str>,
@@ -69,7 +70,7 @@ pub(super) fn check_fixed(
 }
 
 impl Broker {
-    /// The queue of that name.
+    /// Returns the queue with this name.
     pub fn queue(&self, name: &TopicName) -> Result<Queue, ManageError> {
         let topic = self.entity(EntityKind::Queue, name)?;
         let subscription = topic.own.clone();
@@ -77,14 +78,14 @@ impl Broker {
         Ok((topic, subscription.ok_or_else(missing)?))
     }
 
-    /// All queues by name.
+    /// Returns all queues, ordered by name.
     pub fn queues(&self) -> Vec<Queue> {
         let registry = self.registry();
         let queue = |topic: &Arc<TopicEntry>| Some((Arc::clone(topic), topic.own.clone()?));
         registry.topics().filter_map(queue).collect()
     }
 
-    /// Creates a queue, or replaces the definition of an existing one, as far as `put` allows.
+    /// Creates a queue, or replaces the definition of an existing one, if `put` allows that change.
     pub async fn put_queue(
         &self,
         by: &Caller,
@@ -131,7 +132,7 @@ impl Broker {
         self.queue(&name)
     }
 
-    /// Deletes a queue with its messages. Returns whether there was one.
+    /// Deletes a queue with its messages. Returns whether the queue existed.
     pub async fn delete_queue(&self, by: &Caller, name: &TopicName) -> Result<bool, ManageError> {
         self.delete_entity(by, EntityKind::Queue, name, OnDelete::Discard)
             .await

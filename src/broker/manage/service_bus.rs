@@ -1,4 +1,4 @@
-//! Topics of Azure Service Bus (rule S7): creating, changing and deleting them, their subscriptions and their rules.
+//! Creation, change and deletion of Service Bus topics, subscriptions and rules (rule S7).
 
 use std::sync::Arc;
 
@@ -21,17 +21,17 @@ use crate::store::RegistryChange;
 use crate::wire::resource;
 
 impl Broker {
-    /// All topics of Service Bus by name.
+    /// Returns all Service Bus topics, ordered by name.
     pub fn service_bus_topics(&self) -> Vec<Arc<TopicEntry>> {
         self.entities(EntityKind::ServiceBusTopic)
     }
 
-    /// The topic of Service Bus of that name.
+    /// Returns the Service Bus topic with this name.
     pub fn service_bus_topic(&self, name: &TopicName) -> Result<Arc<TopicEntry>, ManageError> {
         self.entity(EntityKind::ServiceBusTopic, name)
     }
 
-    /// The subscription of that name, with its topic.
+    /// Returns the Service Bus subscription with this name, and its topic.
     pub fn service_bus_subscription(
         &self,
         topic: &TopicName,
@@ -43,7 +43,7 @@ impl Broker {
         Ok((entry, found.ok_or_else(missing)?))
     }
 
-    /// Creates a topic, or replaces the definition of an existing one, as far as `put` allows.
+    /// Creates a Service Bus topic, or replaces the definition of an existing one, if `put` allows that change.
     pub async fn put_service_bus_topic(
         &self,
         by: &Caller,
@@ -84,7 +84,7 @@ impl Broker {
         self.service_bus_topic(&name)
     }
 
-    /// Deletes a topic with its subscriptions and their messages. Returns whether there was one.
+    /// Deletes a Service Bus topic with its subscriptions and their messages. Returns whether the topic existed.
     pub async fn delete_service_bus_topic(
         &self,
         by: &Caller,
@@ -94,8 +94,8 @@ impl Broker {
             .await
     }
 
-    /// Creates a subscription with its first rule, or replaces the definition of an existing one, as far as `put`
-    /// allows.
+    /// Creates a Service Bus subscription with its first rule, or replaces the definition of an existing one, if `put`
+    /// allows that change.
     pub async fn put_service_bus_subscription(
         &self,
         by: &Caller,
@@ -143,7 +143,7 @@ impl Broker {
         self.service_bus_subscription(topic, &name)
     }
 
-    /// Deletes a subscription with its messages. Returns whether there was one.
+    /// Deletes a Service Bus subscription with its messages. Returns whether the subscription existed.
     pub async fn delete_service_bus_subscription(
         &self,
         by: &Caller,
@@ -170,7 +170,7 @@ impl Broker {
         Ok(true)
     }
 
-    /// The queue or the topic that a destination of Service Bus is; `None` for other destinations.
+    /// Returns the queue or topic that a Service Bus destination refers to; `None` for other destinations.
     pub(in crate::broker) fn service_bus_entity(
         &self,
         destination: &Destination,
@@ -180,7 +180,8 @@ impl Broker {
         entity.transpose()
     }
 
-    /// Rejects a destination of Service Bus that is not there, or could be a way round in circles.
+    /// Rejects a Service Bus destination that does not exist or could form a loop: subscriptions of queues and Service
+    /// Bus topics cannot have Service Bus destinations.
     pub(super) fn check_destination(
         &self,
         topic: &TopicEntry,
@@ -196,12 +197,12 @@ impl Broker {
         }
     }
 
-    /// The rules of a subscription, by name.
+    /// Returns the rules of a subscription, ordered by name.
     pub fn rules(&self, (topic, subscription): &Queue) -> Vec<Arc<Rule>> {
         topic.rules.of(subscription.id).cloned().collect()
     }
 
-    /// The rule of that name.
+    /// Returns the rule with this name.
     pub fn rule(
         &self,
         (topic, subscription): &Queue,
@@ -214,7 +215,7 @@ impl Broker {
         })
     }
 
-    /// Creates a rule, or replaces an existing one, as far as `put` allows.
+    /// Creates a rule, or replaces an existing one, if `put` allows that change.
     pub async fn put_rule(
         &self,
         by: &Caller,
@@ -231,7 +232,7 @@ impl Broker {
             let (topic, subscription) = (topic.clone(), subscription.clone());
             ManageError::RuleNotFound(topic, subscription, rule.name.clone())
         };
-        // It keeps the name that it was created with.
+        // A replaced rule keeps the spelling of its name.
         let name = found.map_or(&rule.name, |found| &found.name).clone();
         let target = AuditTarget::rule(&entry.topic.name, &current.name, &name);
         put.check(found.is_some(), &target, missing)?;
@@ -249,7 +250,7 @@ impl Broker {
         self.rule(&saved, &name)
     }
 
-    /// Deletes a rule. Returns whether there was one.
+    /// Deletes a rule. Returns whether the rule existed.
     pub async fn delete_rule(
         &self,
         by: &Caller,
@@ -273,7 +274,8 @@ impl Broker {
     }
 }
 
-/// Returns the subscription of messages of that name; `None` where the topic has no subscription of the name.
+/// Returns the Service Bus subscription with this name; `None` if the topic has no subscription with the name. Returns
+/// an error if the name is that of an event subscription.
 fn message_subscription<'a>(
     topic: &'a TopicEntry,
     name: &SubscriptionName,
@@ -298,7 +300,8 @@ fn check_size(rule: &Rule) -> Result<(), ManageError> {
     }
 }
 
-/// Rejects a rule that the topic has no room for, be it another one or the successor of `replaced`.
+/// Rejects a rule that would exceed the number or memory limit of the topic. `replaced` is the rule that it replaces;
+/// `None` for a new rule.
 fn check_room(topic: &TopicEntry, rule: &Rule, replaced: Option<&Rule>) -> Result<(), ManageError> {
     let name = || topic.topic.name.clone();
     if replaced.is_none() && topic.rules.all().count() >= RULES_PER_TOPIC_MAX {

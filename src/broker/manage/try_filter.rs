@@ -1,4 +1,4 @@
-//! Trying a filter on stored events, batch by batch, so that neither the writer nor a page waits for it.
+//! Trial of a filter on stored events. Works in batches, so that neither the writer nor a page waits for the trial.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +15,19 @@ use crate::wire::filter_trial::TrialRequest;
 use crate::wire::service_bus::copy::SentMessage;
 use crate::wire::service_bus::readable::readable;
 
-/// Events that one query reads.
+/// Maximum number of events that one query reads.
 const BATCH_EVENTS: usize = 500;
 
-/// Events after which others get their turn in the background.
+/// Maximum number of events that are matched before other background tasks may run.
 const TURN_EVENTS: usize = 10;
 
-/// Bytes after which a query ends: bounds the memory of a trial, one event aside.
+/// Number of bytes after which a query stops reading. Limits the memory of a trial, except that one event may exceed
+/// it.
 const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
 
 impl Broker {
-    /// Tries a filter on the newest events of `topic`. Returns whether all of them were tried `within` that
-    /// time, one batch aside.
+    /// Tries a filter on the newest events of `topic`. Returns whether all requested events were tried in the time
+    /// `within`, which the last batch may exceed.
     pub async fn try_filter(
         &self,
         topic: &TopicEntry,
@@ -44,7 +45,7 @@ impl Broker {
         Ok((trial.findings(), is_complete))
     }
 
-    /// Tries the filter of a rule on the newest messages of `topic`, as [`Broker::try_filter`] does it.
+    /// Tries the filter of a rule on the newest messages of `topic`, like [`Broker::try_filter`].
     pub async fn try_rule(
         &self,
         topic: &TopicEntry,
@@ -66,7 +67,8 @@ impl Broker {
         self.each_newest(topic, last, within, findings, add).await
     }
 
-    /// Adds the newest events of `topic` to the findings, in the background. Returns whether there was time for all.
+    /// Adds the newest events of `topic` to the findings, in the background. Returns whether all requested events were
+    /// added in time.
     async fn each_newest<F: Send + 'static>(
         &self,
         topic: &TopicEntry,
@@ -110,7 +112,7 @@ impl Broker {
     }
 }
 
-/// The filter that the tried one is compared with.
+/// Returns the current filter of the requested subscription, for comparison; `None` if no subscription is requested.
 fn current_filter(
     topic: &TopicEntry,
     request: &TrialRequest,

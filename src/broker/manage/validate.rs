@@ -1,8 +1,9 @@
-//! Validation of endpoints: the life cycle of a handshake (rule 5, section A).
+//! Validation of endpoints: life cycle of the validation handshake (rule 5, section A).
 //!
-//! A handshake begins with a code and ends in `Succeeded` or `Failed`. It makes up to three requests; a
-//! receiver that responds without agreeing can still agree by opening the validation URL within ten minutes.
-//! Ending a handshake takes its code, so that a change in between wins.
+//! A handshake starts with a validation code and ends in the state `Succeeded` or `Failed`. A handshake makes up to
+//! three requests. A receiver that responds without confirming can still confirm by opening the validation URL within
+//! ten minutes. The outcome of a handshake is stored only if its code is still the current one, so that a concurrent
+//! change takes precedence.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::model::subscription::{EventSubscription, SubscriptionId, Validation, 
 use crate::outbound::{HandshakeRequest, HandshakeResult};
 use crate::store::{RegistryChange, StoreError};
 
-/// The code of a validation URL is wrong, was used, or has expired.
+/// Error for a validation URL whose code is wrong, used or expired.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownCode {
     #[error("this validation link is not valid any more; validate the event subscription again")]
@@ -27,8 +28,8 @@ pub enum UnknownCode {
 }
 
 impl Broker {
-    /// Confirms by the validation URL, or by the callback of a CloudEvents handshake, which may grant a rate
-    /// (requests per minute).
+    /// Confirms the handshake with this code, opened as a validation URL or as the callback of a CloudEvents handshake.
+    /// The callback may set an allowed rate in requests per minute.
     pub async fn confirm_validation(
         &self,
         code: &str,
@@ -53,7 +54,7 @@ impl Broker {
         Ok(())
     }
 
-    /// A new handshake, in place of any other.
+    /// Returns the state of a new handshake, which replaces any earlier one.
     pub(super) fn new_handshake(&self, state: ValidationState, current: &Validation) -> Validation {
         let window = self.time_scale().shrink(HANDSHAKE_WINDOW);
         Validation {
@@ -70,8 +71,8 @@ impl Broker {
         }
     }
 
-    /// Runs the handshake, if one is needed, and waits a little for its outcome. Otherwise deliveries start
-    /// at once.
+    /// Runs the handshake and waits up to `HANDSHAKE_PUT_WAIT` for its outcome. Starts deliveries immediately if no
+    /// handshake is needed.
     pub(super) async fn settle_validation(&self, subscription: &EventSubscription) {
         if subscription.has_agreed() {
             match subscription.definition.destination.delivery_mode() {
@@ -81,11 +82,11 @@ impl Broker {
             return;
         }
         let handshake = self.spawn_handshake(subscription.id);
-        // A time-out is no failure: the handshake goes on, and the response shows the state reached.
+        // A timeout is not a failure: the handshake continues, and the response shows the state reached so far.
         let _ = tokio::time::timeout(HANDSHAKE_PUT_WAIT, handshake).await;
     }
 
-    /// Resumes the handshakes that a stop or a crash interrupted.
+    /// Restarts the handshakes that a stop or a crash interrupted.
     pub(in crate::broker) fn resume_handshakes(&self) {
         for (_, subscription) in self.registry().subscriptions() {
             match subscription.validation.state {
@@ -162,8 +163,8 @@ impl Broker {
         self.outbound().shake(request).await
     }
 
-    /// Stores the outcome of the handshake with this code, or of a try of it, unless another one has begun or the validation URL
-    /// was opened meanwhile.
+    /// Stores the outcome of the handshake with this code, or of one of its attempts. Stores nothing if another
+    /// handshake has started or the validation URL was opened meanwhile.
     async fn note_handshake(&self, id: SubscriptionId, code: &Secret, validation: Validation) {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
@@ -206,8 +207,8 @@ impl Broker {
         }
     }
 
-    /// Notifies the endpoint of a deleted subscription, once, whatever it responds. In namespaces there are
-    /// no such events.
+    /// Notifies the endpoint of a deleted subscription. Sends one request and ignores the response. Namespaces have no
+    /// such notification.
     pub(super) fn notify_deleted(
         &self,
         topic: &Arc<TopicEntry>,

@@ -1,4 +1,4 @@
-//! Receivers that wait until something arrives, or falls due.
+//! Waiting receivers: wake-up of receivers when a message or session becomes available.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,18 +15,18 @@ use crate::model::limits::RECEIVERS_WAITING_MAX;
 use crate::model::subscription::SubscriptionId;
 use crate::store::{SessionWait, StoreError};
 
-/// How long a receiver waits before the store is read again: a lock may lapse.
+/// Maximum interval between two reads of the store for waiting receivers. Covers locks that expire meanwhile.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long a receiver rests when what seemed due could not be received.
+/// Pause of a receiver after it found nothing to receive although a message or session seemed due.
 const VAIN_PAUSE: Duration = Duration::from_secs(1);
 
-/// Bytes that a waiting receiver counts for, with the name of its session.
+/// Number of bytes accounted for a waiting receiver, including the name of its session.
 const WAITER_BYTES: usize = 512;
 
 impl Broker {
-    /// Waits until what is awaited may be there. `in_vain` says that the caller has just found nothing. May be dropped
-    /// while it waits.
+    /// Waits until the awaited message or session may be available. `in_vain` is true if the caller has just found
+    /// nothing to receive. The future may be dropped while it waits.
     pub(super) async fn due(&self, waiter: &Waiter<'_>, in_vain: bool) -> Result<(), StoreError> {
         let bell = &*waiter.bell;
         if in_vain {
@@ -38,7 +38,7 @@ impl Broker {
         }
         let mut turn = bell.turn.try_lock().ok();
         loop {
-            // Registered before the store is read, so that nothing in between is missed.
+            // Registers for wake-ups before the store is read, so that no arrival is missed.
             let (arrival, sooner) = (bell.arrivals.notified(), bell.sooner.notified());
             tokio::pin!(arrival, sooner);
             arrival.as_mut().enable();
@@ -57,7 +57,7 @@ impl Broker {
         }
     }
 
-    /// Lets a receiver wait, for one who has the key of `by`.
+    /// Registers a waiting receiver, accounted to the access key of `by`.
     pub(super) fn wait_at(
         &self,
         awaited: AwaitedArrival,
@@ -69,7 +69,7 @@ impl Broker {
         self.shared.arrivals.wait_at(awaited, by)
     }
 
-    /// Returns how long it takes until what is awaited may be there.
+    /// Returns the time until the awaited message or session may be available, or `LOOK_INTERVAL` if unknown.
     pub(super) async fn time_until_due(
         &self,
         awaited: &AwaitedArrival,
@@ -93,23 +93,23 @@ impl Broker {
         Ok(due_at.map_or(LOOK_INTERVAL, |at| at.since(now)))
     }
 
-    /// Returns whether receivers wait for messages of a queue or for its dead letters.
+    /// Returns whether receivers are waiting for messages or dead letters of a queue.
     pub(in crate::broker) fn has_receivers(&self, queue: SubscriptionId) -> bool {
         self.shared.arrivals.has_receivers(queue)
     }
 
-    /// Wakes receivers of pull subscriptions. A subscription is listed once for each event that it gets.
+    /// Wakes receivers of pull subscriptions. `subscriptions` lists a subscription once per new event.
     pub(in crate::broker) fn announce_arrivals(&self, subscriptions: &[SubscriptionId]) {
         self.shared.arrivals.announce_each(subscriptions);
     }
 }
 
-/// The arrival that a receiver waits for.
+/// Arrival that a receiver waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum AwaitedArrival {
-    /// A delivery of a queue.
+    /// Message of a queue.
     Queue(QueueRef),
-    /// A session, or a delivery of one.
+    /// Next available session, or a message of a session.
     Session(SessionWait),
 }
 
@@ -122,10 +122,10 @@ impl AwaitedArrival {
     }
 }
 
-/// Waiting receivers, by what they wait for.
+/// Waiting receivers, grouped by awaited arrival.
 pub(in crate::broker) struct Arrivals {
     waiting: Mutex<HashMap<AwaitedArrival, WaitingReceivers>>,
-    /// The bytes of all of them.
+    /// Memory budget of all waiting receivers.
     memory: Budget,
     keys: MemoryGroups<Actor>,
 }
@@ -135,19 +135,19 @@ struct WaitingReceivers {
     bell: Arc<Bell>,
 }
 
-/// Wakes those who wait for the same.
+/// Wake-up signals for receivers that wait for the same arrival.
 #[derive(Default)]
 struct Bell {
-    /// Wakes one of them for each delivery that arrives.
+    /// Wakes one receiver per arriving message.
     arrivals: Notify,
-    /// Wakes the one who watches, since something is due sooner than was to be expected.
+    /// Wakes the receiver that holds `turn`, because a message or session is due earlier than expected.
     sooner: Notify,
-    /// Held by the one who watches when something falls due, so that thousands do not read the store for that. When that
-    /// one has found something, the next one looks whether there is more.
+    /// Lock of the one receiver that waits for the next due time, so that not every waiting receiver reads the store.
+    /// Once that receiver finds something due, the next one takes the lock and checks for more.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// A registered waiting receiver, until it is dropped.
+/// Registration of a waiting receiver. Dropping it removes the registration.
 pub(super) struct Waiter<'a> {
     arrivals: &'a Arrivals,
     awaited: AwaitedArrival,
@@ -166,8 +166,9 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Nobody takes all places: a key, or the keys of an entity together, get more of them only while they have fewer than are left.
-    /// The first receiver of a queue is let in, however many wait at others.
+    /// Registers a waiting receiver. An access key, or all keys of an entity together, may hold more places only while
+    /// they hold fewer than are free, so that no client takes all places. The first receiver of a queue is always
+    /// accepted.
     fn wait_at(&self, awaited: AwaitedArrival, by: &Actor) -> Result<Waiter<'_>, MessagingError> {
         let key = self.keys.of(by.holder());
         let account = self.memory.account([Some(key), None], usize::MAX);
@@ -200,7 +201,7 @@ impl Arrivals {
         queues.any(|each| each == queue)
     }
 
-    /// Wakes one receiver for each of `count` deliveries.
+    /// Wakes up to `count` receivers, one per new message.
     pub(super) fn announce(&self, awaited: &AwaitedArrival, count: usize) {
         if let Some(here) = self.waiting.lock().unwrap().get(awaited) {
             for _ in 0..count.min(here.receivers) {
@@ -227,7 +228,7 @@ impl Arrivals {
         }
     }
 
-    /// Something is available earlier than receivers expect.
+    /// Notifies receivers of a queue that a message or session is available earlier than expected.
     pub(in crate::broker) fn announce_all(&self, of: QueueRef) {
         let waiting = self.waiting.lock().unwrap();
         let places = [
@@ -252,7 +253,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// Says whether somebody waits at a queue already, or in a session of it.
+/// Returns whether a receiver is already waiting at a queue or one of its sessions.
 fn is_waited_at(waiting: &HashMap<AwaitedArrival, WaitingReceivers>, queue: QueueRef) -> bool {
     waiting.keys().any(|each| each.queue() == queue)
 }

@@ -1,4 +1,4 @@
-//! Dead letters that are removed from their queues for good.
+//! Permanent removal of dead letters from their queues.
 
 use crate::broker::Broker;
 use crate::broker::manage::{subscription_target, target};
@@ -8,23 +8,23 @@ use crate::model::delivery::DeliveryId;
 use crate::store::views::DeadLetterQuery;
 use crate::store::{FreeChange, FreeChanges, FreeSettled, StoreError};
 
-/// Dead letters that one change removes: more would block the writer for too long.
+/// Maximum number of dead letters removed in one transaction. Larger batches would block the writer for too long.
 const REMOVE_BATCH_MAX: usize = 250;
 
 /// The result of a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PurgeResult {
     pub removed: usize,
-    /// Receivers hold these, so they stay.
+    /// Number of dead letters that were found but not removed, e.g. because receivers have locked them.
     pub held: usize,
-    /// Where the next search goes on; `None` when it has come to the end.
+    /// Position at which the next search continues; `None` at the end.
     pub next_before: Option<DeliveryId>,
 }
 
 impl Broker {
-    /// Removes dead letters from their queues for good, unless they are locked. Returns how many. Each batch
-    /// is a transaction with an audit entry of its own, which counts what that batch removed; one that removes
-    /// nothing has no entry.
+    /// Removes dead letters permanently from their queues, except locked ones. Returns the counts and the position for
+    /// the next search. Each batch is a transaction with its own audit entry, which contains the number of dead letters
+    /// removed in the batch. A batch that removes nothing has no audit entry.
     pub async fn purge_dead_letters(
         &self,
         by: &Caller,
@@ -44,7 +44,8 @@ impl Broker {
         })
     }
 
-    /// Removes one dead letter from its queue for good. `false` if it is none any more, or locked.
+    /// Removes one dead letter permanently from its queue. Returns `false` if the dead letter no longer exists or is
+    /// locked.
     pub async fn delete_dead_letter(
         &self,
         by: &Caller,
@@ -72,7 +73,7 @@ impl Broker {
         Ok(settled.iter().filter(is_done).count())
     }
 
-    /// Returns the object that a filter of dead letters is about, for the audit log.
+    /// Returns the audit target for a dead-letter filter: a subscription, queue or topic, or the whole appliance.
     fn target_of(&self, filter: &DeadLetterFilter) -> AuditTarget {
         let registry = self.registry();
         let topic = filter.topic.and_then(|id| registry.topic_by_id(id));

@@ -1,4 +1,4 @@
-//! Messaging entities, found by the addresses that clients use.
+//! Messaging entities and their lookup by address.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::model::registry::{SubscriptionKind, TopicEntry};
 use crate::model::subscription::EventSubscription;
 use crate::wire::service_bus::entity::EntityAddress;
 
-/// A queue, a topic or a subscription, or the dead letters or transfer dead letters of either.
+/// A queue, topic or subscription, or one of their dead-letter or transfer dead-letter queues.
 pub struct MessagingEntity {
     broker: Broker,
     pub topic: Arc<TopicEntry>,
-    /// Where its messages lie; `None` for a topic.
+    /// Subscription that stores the messages of the entity; `None` for a topic.
     pub subscription: Option<Arc<EventSubscription>>,
     sub_queue: SubQueue,
     is_transfer: bool,
 }
 
 impl Broker {
-    /// Finds the entity of an address.
+    /// Finds the messaging entity with this address.
     pub fn resolve(&self, address: &EntityAddress) -> Result<MessagingEntity, MessagingError> {
         let found = self.entity_at(address);
         found.map_err(|reason| self.no_entity(address, reason))
@@ -55,7 +55,7 @@ impl Broker {
         })
     }
 
-    /// Says that an address, or a name, is that of no entity.
+    /// Creates the error for an address or name that belongs to no entity.
     pub(super) fn no_entity(
         &self,
         address: impl std::fmt::Display,
@@ -67,7 +67,7 @@ impl Broker {
 }
 
 impl MessagingEntity {
-    /// Returns what it is known by; another one that is made under its name later has another number.
+    /// Returns the id of the entity. A later entity with the same name has a different id.
     pub fn id(&self) -> i64 {
         match &self.subscription {
             Some(own) if self.topic.subscription_kind(own) != SubscriptionKind::OfQueue => own.id.0,
@@ -75,7 +75,7 @@ impl MessagingEntity {
         }
     }
 
-    /// Returns what sends to it, if it takes messages.
+    /// Creates a sender to this entity, or returns an error if the entity takes no messages.
     pub fn sender(&self) -> Result<MessageSender, MessagingError> {
         if self.sub_queue == SubQueue::DeadLetter {
             return Err(NotAllowed::SendToDeadLetters.into());
@@ -88,8 +88,9 @@ impl MessagingEntity {
         MessageSender::of(&self.broker, Arc::clone(&self.topic))
     }
 
-    /// Returns what sends to `onward` by way of it. From a queue that goes on once it is stored; by way of a topic, which
-    /// has no transfer queue, it is sent there at once.
+    /// Creates a sender that sends to `onward` via this entity. A message sent via a queue is first stored in its
+    /// transfer queue and then forwarded. A topic has no transfer queue, so a message sent via a topic goes directly to
+    /// `onward`.
     pub fn sender_to(&self, onward: &Self) -> Result<MessageSender, MessagingError> {
         let (sender, onward) = (self.sender()?, onward.sender()?);
         Ok(match &self.subscription {
@@ -98,7 +99,7 @@ impl MessagingEntity {
         })
     }
 
-    /// Returns what receives from it. Whether somebody may is asked when a message is.
+    /// Creates a receiver from this entity. Permission to receive is checked with each request for a message.
     pub fn receiver(self) -> Result<MessageReceiver, MessagingError> {
         let subscription = self.subscription.ok_or(MessagingError::IsTopic)?;
         let queue = (self.topic, subscription);

@@ -1,5 +1,4 @@
-//! Why a messaging entity does not do what somebody wants, in the terms of no protocol. Each door has one table that
-//! says it in its own.
+//! Protocol-independent errors of messaging entities. Each protocol has one table that maps them to its own errors.
 
 use crate::broker::{ErrorKind, ManageError, PublishError};
 use crate::model::dead_letter::InvalidDetails;
@@ -13,16 +12,16 @@ use crate::model::session::SessionError;
 use crate::store::{StoreError, TransactionError};
 use crate::wire::amqp::DecodeError;
 
-/// Says why nothing was sent, received or changed. The texts lack their full stops.
+/// Reason why nothing was sent, received or changed. The error texts have no final period.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessagingError {
-    /// In Azure's words, which clients look for.
+    /// Unknown entity. The text is that of Azure, because clients check for it.
     #[error("The messaging entity '{url}' could not be found. Reason: {reason}")]
     EntityNotFound { url: String, reason: String },
-    /// It was there when its receiver began.
+    /// Entity that was deleted after its receiver was opened.
     #[error("the event subscription has been deleted")]
     EntityDeleted,
-    /// It is there, but nothing lies in it.
+    /// Attempt to receive from a topic. A topic exists but stores no messages.
     #[error(
         "The messages of a topic are received from its subscriptions, each at the address topic/Subscriptions/name"
     )]
@@ -38,14 +37,15 @@ pub enum MessagingError {
     TooManyWaiting,
     #[error("there is no memory left for this request; try again in a moment")]
     NoMemory,
-    /// The message that was to be received has so many bytes. It was not locked.
+    /// Lack of memory for a message to be received. The field is the size of the message in bytes. The message was not
+    /// locked.
     #[error("there is no memory left for a message of {0} bytes; try again in a moment")]
     NoMemoryFor(usize),
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The lock of a message in a session, which ends with that of its session.
+    /// Lost lock of a message in a session. Such a lock ends when the lock of its session ends.
     #[error("{}", LockError::LockLost)]
     LockLostInSession,
     #[error("at least one of the sequence numbers is not that of a deferred message")]
@@ -58,7 +58,7 @@ pub enum MessagingError {
     Unreadable(#[from] DecodeError),
     #[error("A queue or topic takes up to {BATCH_MESSAGES_MAX} messages at once")]
     BatchTooLarge,
-    /// Never about the store, which has a variant of its own.
+    /// Error of publishing, except store errors, which are `Store`.
     #[error(transparent)]
     Publish(PublishError),
     #[error("The messaging entity '{entity}/Rules/{rule}' already exists")]
@@ -70,7 +70,7 @@ pub enum MessagingError {
         entity: String,
         error: Box<ManageError>,
     },
-    /// It would block the writer for too long.
+    /// Transaction that would block the writer for too long.
     #[error(
         "the messages are more than {RULE_COPIES_MAX}, with their copies for subscriptions, more than {} MiB, or have more \
          than {SETTLED_BYTES_MAX} bytes that receivers have set, which are changed all at once or not at all; name or send \
@@ -81,7 +81,7 @@ pub enum MessagingError {
     Store(#[from] StoreError),
 }
 
-/// Says what an entity, as it is, lets nobody do.
+/// Operation that the type or settings of an entity do not allow for any client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     #[error("Messages are sent to queues, and to topics whose input schema is that of CloudEvents")]
@@ -121,7 +121,7 @@ pub enum NotAllowed {
 }
 
 impl MessagingError {
-    /// Returns what a client can do about it, for the doors that speak HTTP.
+    /// Returns the category of the error, for the HTTP APIs.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::EntityNotFound { .. }

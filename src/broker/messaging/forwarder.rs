@@ -1,5 +1,4 @@
-//! The forwarder: moves messages and dead letters of queues and subscriptions to the queues and topics that they go on to
-//! (rule S4.2).
+//! Forwarder: moves messages and dead letters from queues and subscriptions to their forwarding targets (rule S4.2).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -28,10 +27,11 @@ use crate::store::{
 use crate::wire::service_bus::copy::with_properties;
 use crate::wire::service_bus::message;
 
-/// How long the forwarder rests if nothing wakes it: scheduled messages fall due, and definitions change.
+/// Pause of the forwarder if nothing wakes it earlier. Limits the delay after a scheduled message becomes due or a
+/// definition changes.
 const REST: Duration = Duration::from_secs(1);
 
-/// Queues, or subscriptions of a topic, that one turn looks at: what there is to look at costs as well.
+/// Maximum number of sources that one turn of a queue or topic checks. Checking costs time even if a source is empty.
 const LOOKS_OF_A_TURN_MAX: usize = 32;
 
 impl Broker {
@@ -49,28 +49,28 @@ impl Broker {
         }
     }
 
-    /// Forwards until nothing is left to go on. Simulations call it themselves.
+    /// Forwards until no more messages can be forwarded. Simulations call this directly.
     pub async fn forward_all(&self) -> Result<(), StoreError> {
         let mut turns = ForwardTurns::default();
         while !self.is_stopping() && self.forward_some(&mut turns).await? {}
         Ok(())
     }
 
-    /// Each queue and topic has its turn, so that a long one, or one with many subscriptions, does not hold up the others.
-    /// Returns whether there may be more.
+    /// Gives each queue and topic one turn, so that a long queue or a topic with many subscriptions does not delay the
+    /// others. Returns whether more messages may be left to forward.
     async fn forward_some(&self, turns: &mut ForwardTurns) -> Result<bool, StoreError> {
         let registry = self.registry();
         let mut done = Ok(false);
         for topic in registry.topics() {
             let turn = self.forward_of_topic(topic, turns).await;
-            // The trouble of one must not stop the others.
+            // An error in one queue or topic must not stop the others.
             done = turn.and_then(|more| Ok(done? || more));
         }
         done
     }
 
-    /// Forwards some messages of a queue, or of the subscriptions of a topic, which take turns as well. Returns whether there
-    /// may be more.
+    /// Forwards some messages of a queue, or of the subscriptions of a topic in rotation. Returns whether more messages
+    /// may be left to forward.
     async fn forward_of_topic(
         &self,
         topic: &TopicEntry,
@@ -104,7 +104,8 @@ impl Broker {
         done.map(|()| turn.left > 0)
     }
 
-    /// Forwards some messages, as many as the turn has left. Returns whether there may be more.
+    /// Forwards messages from one source up to the remaining limits of the turn. Returns whether more messages may be
+    /// left to forward.
     async fn forward(
         &self,
         topic: &TopicEntry,
@@ -167,7 +168,7 @@ impl Broker {
         Ok(more)
     }
 
-    /// Returns the transfer queue of a queue, if anything lies in it.
+    /// Returns the transfer queue of a queue if it is not empty.
     fn transfer_source<'a>(&self, topic: &'a TopicEntry) -> Option<ForwardSource<'a>> {
         let queue = topic.own.as_deref()?;
         let from = QueueRef::pending(queue.id.transfers());
@@ -179,7 +180,8 @@ impl Broker {
         })
     }
 
-    /// Returns the topic that a message is forwarded to and the request to store it there, or why it cannot go on.
+    /// Returns the target of a message and the request to store the message there, or the reason why the message cannot
+    /// be forwarded.
     async fn onward<'a>(
         &self,
         message: Forwardable,
@@ -196,14 +198,14 @@ impl Broker {
         let event = message.event.ok_or(DeadLetterReason::EventUnreadable)?;
         let mut mark = message.mark;
         let (event, now) = (told(event, target, &mut mark), self.clock().now());
-        // Its header and properties grow on the way: it gets an id, and rules set properties.
+        // Allows for growth of the header and properties on the way: a message gets an id, and rules set properties.
         if u64::from(event.data_bytes()) > self.message_bytes_max(target) + HEAD_BYTES_MAX as u64 {
             return Err(DeadLetterReason::MessageSizeExceeded);
         }
         if u64::from(event.data_bytes()) + u64::from(mark.bytes()) > self.room(target) {
             return Err(DeadLetterReason::ForwardTargetFull);
         }
-        // What an action of a rule has set for its copy; what a sender has set is over.
+        // Keeps a scheduled time set by a rule action; a time set by the sender has already passed.
         let scheduled_at = scheduled_at(&event).filter(|at| *at > now);
         let scheduled: BTreeMap<_, _> = scheduled_at.map(|at| (0, at)).into_iter().collect();
         let request = match &target.own {
@@ -231,7 +233,7 @@ impl Broker {
         ))
     }
 
-    /// Lets the forwarder look, since something has arrived that may have to go on.
+    /// Wakes the forwarder after an arrival, if the queue or subscription forwards its messages.
     pub(in crate::broker) fn note_forwarding(&self, queue: &EventSubscription) {
         let pulled = queue.definition.destination.pull_queue();
         if pulled.is_some_and(|pulled| pulled.receiving.forward()) {
@@ -240,24 +242,24 @@ impl Broker {
     }
 }
 
-/// The next turn of each queue and topic.
+/// State of the next turn, per queue and topic.
 #[derive(Default)]
 struct ForwardTurns(HashMap<TopicId, ForwardTurn>);
 
-/// Keeps where a queue or topic goes on in its next turn.
+/// Position at which a queue or topic continues in its next turn.
 struct ForwardTurn {
-    /// The place among its sources.
+    /// Index of the next source.
     next: usize,
-    /// Counts the sources that are to be looked at until it is known that nothing is left.
+    /// Number of sources that must still be found empty before the queue or topic is done.
     left: usize,
 }
 
-/// A part of a queue or subscription whose messages go on, or a transfer queue.
+/// Source of forwarding: the active or dead-letter part of a queue or subscription, or a transfer queue.
 #[derive(Clone, Copy)]
 struct ForwardSource<'a> {
     queue: &'a EventSubscription,
     from: QueueRef,
-    /// The entity that they go on to; `None` in a transfer queue, where each message has its own.
+    /// Forwarding target; `None` for a transfer queue, in which each message has its own target.
     to: Option<&'a TopicName>,
 }
 
@@ -280,17 +282,18 @@ fn forwarding_sources(topic: &TopicEntry) -> Vec<ForwardSource<'_>> {
     each.collect()
 }
 
-/// Bounds the copies of a message that go on from where it was sent.
+/// Upper limit for the copies of a message that are forwarded from the entity it was sent to.
 #[derive(Clone, Copy, Default)]
 struct FirstCopies {
-    /// The queues or subscriptions that forward.
+    /// Number of queues or subscriptions that forward.
     queues: u32,
-    /// Rules with actions that these have: each makes a copy of its own, which only one subscription has.
+    /// Number of rules with actions in these queues or subscriptions. Each such rule makes a separate copy, which only
+    /// its subscription gets.
     actions: u32,
 }
 
 impl FirstCopies {
-    /// Returns how many copies go on at most of a message that so many subscriptions have.
+    /// Returns the maximum number of forwarded copies of a message that matched `matched` subscriptions.
     fn of(self, matched: u32) -> u32 {
         matched.min(self.queues) + self.actions
     }
@@ -310,7 +313,7 @@ fn first_copies_max(topic: &TopicEntry) -> FirstCopies {
     max
 }
 
-/// Returns how many copies there may be of a message once it has become those in `request`, if it may become as many.
+/// Returns the possible number of copies of a message after `request`, or an error above `FORWARD_COPIES_MAX`.
 fn copies_after(copies: u32, request: &AppendRequest) -> Result<u32, DeadLetterReason> {
     let made = request.events.iter().map(|(_, to)| to.len().max(1));
     let made = u32::try_from(made.sum::<usize>()).unwrap_or(u32::MAX);
@@ -321,7 +324,7 @@ fn copies_after(copies: u32, request: &AppendRequest) -> Result<u32, DeadLetterR
     Ok(after)
 }
 
-/// The message as the rules of a topic see it: with the properties that receivers have set.
+/// Returns the message as evaluated by the rules of a topic, with the properties that receivers have set.
 fn told(event: Event, to: &TopicEntry, mark: &mut ForwardMark) -> Event {
     let has_rules = to.topic.kind.entity() == EntityKind::ServiceBusTopic;
     let set = mark.properties.as_deref().filter(|_| has_rules);
@@ -339,12 +342,12 @@ fn scheduled_at(event: &Event) -> Option<Timestamp> {
     Some(Timestamp::from_ms(at))
 }
 
-/// The work that one turn has done so far.
+/// Amount of work done so far in one turn.
 struct Size {
     messages: usize,
     copies: usize,
     bytes: usize,
-    /// Counts the steps of rules, also for messages that cannot go on.
+    /// Number of rule evaluation steps, including those for messages that cannot be forwarded.
     matching: MatchingRun,
 }
 

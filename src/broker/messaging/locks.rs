@@ -1,4 +1,4 @@
-//! Locks of messages: what their receivers do with them.
+//! Message locks: settling and renewing them for receivers.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,9 +12,10 @@ use crate::model::subscription::{DeadLetterDestination, EventSubscription, Subsc
 use crate::store::{LockChanges, LockSettled, LocksSettled, QueueRoom, StoreError};
 
 impl Broker {
-    /// Settles and renews locks, in several changes if they are many or their messages have much that receivers have set. Of a lock
-    /// that is named several times, the first change is made. Returns what became of each. `audit` is recorded if dead letters
-    /// leave their queue for good, with their number in each change.
+    /// Settles and renews message locks. Uses several store changes if there are many locks, or if receivers have set
+    /// large properties on the messages. If a lock is named several times, only its first change is made. Returns the
+    /// result for each entry of `changes`, in order. Records `audit` if dead letters leave their queue for good: one
+    /// entry per store change, with the number of dead letters in that change.
     pub async fn settle_locks(
         &self,
         changes: Vec<LockChange>,
@@ -40,7 +41,8 @@ impl Broker {
         Ok(places.into_iter().map(|place| ended[place]).collect())
     }
 
-    /// Counts settled locks, wakes who waits for what became available, and ends what came back from its last attempt.
+    /// Counts settled locks, wakes the receivers that wait for messages that became available, and ends messages that
+    /// were returned after their last permitted attempt.
     pub(in crate::broker) async fn on_locks_settled(
         &self,
         settled: impl IntoIterator<Item = &LockSettled> + Clone,
@@ -51,7 +53,7 @@ impl Broker {
         self.end_returned(settled.into_iter()).await
     }
 
-    /// Ends what came back from its last attempt.
+    /// Ends messages that were returned after the last attempt that their retry policy permits.
     async fn end_returned(
         &self,
         settled: impl Iterator<Item = &LockSettled>,
@@ -73,7 +75,8 @@ impl Broker {
         Ok(())
     }
 
-    /// The subscriptions that keep no dead letters, if one of the changes may make one.
+    /// Returns the subscriptions that drop messages instead of dead-lettering them. The set is empty if none of the
+    /// changes can dead-letter a message.
     pub(in crate::broker) fn dropping(&self, changes: &[LockChange]) -> HashSet<SubscriptionId> {
         let dead_letters = |each: &LockChange| {
             matches!(
@@ -92,7 +95,8 @@ impl Broker {
         drops.collect()
     }
 
-    /// Returns the bytes by which those queues may grow whose messages the changes add something to, and these.
+    /// Returns the number of bytes by which queues may grow: the queues in which `changes` enlarge a message, and the
+    /// queues in `others`.
     pub(super) fn room_for(
         &self,
         changes: &[LockChange],
@@ -104,7 +108,8 @@ impl Broker {
         if let Some(queues) = queues {
             return queues.iter().map(|of| (*of, self.room_of(*of))).collect();
         }
-        // A token alone does not say whose it is.
+        // A change without a queue has only a lock token, which does not identify the queue, so all queues are
+        // listed.
         let registry = self.registry();
         let each = registry.topics().flat_map(|topic| {
             let room = self.room(topic);
@@ -113,7 +118,7 @@ impl Broker {
         each.collect()
     }
 
-    /// Counts a settled lock, and wakes those who wait for what became available.
+    /// Counts a settled lock, and wakes the receivers that wait for messages that became available.
     fn on_lock_settled(&self, of: QueueRef, end: LockEnd) {
         self.note_use_of(of.subscription);
         match (end, of.queue) {
@@ -142,7 +147,8 @@ impl Broker {
         }
     }
 
-    /// Wakes receivers of the dead letters that settlements have made. Returns whether there are any.
+    /// Wakes the receivers of a dead-letter queue if `settlements` dead-lettered any message. Returns whether they
+    /// did.
     pub(super) fn announce_dead_letters(
         &self,
         of: SubscriptionId,
@@ -158,7 +164,8 @@ impl Broker {
     }
 }
 
-/// Returns the first change of each lock, and for each of all changes the place of its lock among these.
+/// Removes repeated lock tokens. Returns the first change of each lock, and for each entry of `changes` the index of
+/// its lock in that list.
 fn each_once(changes: Vec<LockChange>) -> (Vec<LockChange>, Vec<usize>) {
     let mut first = Vec::with_capacity(changes.len());
     let mut places = Vec::with_capacity(changes.len());

@@ -1,4 +1,4 @@
-//! Messages as their receivers get them.
+//! Encoding of messages for their receivers.
 
 use crate::base::Timestamp;
 use crate::broker::messaging::MessageReceiver;
@@ -13,7 +13,7 @@ use crate::wire::amqp::message::Message;
 use crate::wire::duration::DURATION_MAX;
 use crate::wire::service_bus::message::{self, MessageState};
 
-/// A message that was received, or is only looked at.
+/// A message that was received or peeked.
 #[derive(Clone, Copy)]
 pub struct MessageView<'a> {
     delivery: &'a Delivery,
@@ -48,12 +48,13 @@ impl<'a> From<&'a Peeked> for MessageView<'a> {
 }
 
 impl<'a> MessageView<'a> {
-    /// Returns what stands around the body, with the lock that its receiver holds.
+    /// Returns the header and properties of the message. `lock` is the lock that its receiver holds, and its end.
     pub fn described(self, lock: Option<(LockToken, Timestamp)>) -> message::HeaderProperties<'a> {
         let details = self.dead_letter.map(|dead| &dead.details);
         let own_reason = details.and_then(|details| details.reason.as_deref());
         let own_description = details.and_then(|details| details.description.as_deref());
-        // A receiver that gave no reason has none; everything else has ours.
+        // A message that a receiver dead-lettered without a reason has no reason. All other dead letters have the
+        // reason of this server.
         let reason = self.system_dead_letter().map(|dead| dead.reason);
         message::HeaderProperties {
             sequence_number: self.delivery.number,
@@ -73,13 +74,14 @@ impl<'a> MessageView<'a> {
         }
     }
 
-    /// The dead letter, unless a receiver has made it one.
+    /// Returns the cause of the dead-lettering, unless a receiver dead-lettered the message.
     fn system_dead_letter(self) -> Option<&'a DeadLetterCause> {
         self.dead_letter
             .filter(|dead| dead.reason != DeadLetterReason::Application)
     }
 
-    /// Counts deliveries: that after which a receiver dead-letters a message does not count.
+    /// Returns the number of deliveries. The delivery that a receiver ended by dead-lettering the message is not
+    /// counted.
     fn deliveries_before(self) -> u32 {
         let is_by_receiver = self.dead_letter.is_some() && self.system_dead_letter().is_none();
         let attempts = self.delivery.attempts;
@@ -88,9 +90,9 @@ impl<'a> MessageView<'a> {
 }
 
 impl MessageReceiver {
-    /// Encodes a message as AMQP has it, with its lock if its receiver holds that.
+    /// Encodes a received message in AMQP, with its lock token if `is_held`.
     pub fn encode(&self, received: &Locked, is_held: bool) -> Vec<u8> {
-        // A message of a session has no end of its own.
+        // The lock of a message in a session has no expiration of its own.
         let until = if self.has_sessions() {
             NEVER
         } else {
@@ -106,7 +108,7 @@ impl MessageReceiver {
         self.encode_in(view, &view.described(lock), state)
     }
 
-    /// Encodes a message that is only looked at.
+    /// Encodes a peeked message.
     pub fn encode_peeked(&self, peeked: &Peeked) -> Vec<u8> {
         let is_scheduled = peeked.is_scheduled(self.broker().clock().now());
         let state = match (peeked.deferred, is_scheduled) {
@@ -123,8 +125,8 @@ impl MessageReceiver {
         self.encode_in(view, &described, state)
     }
 
-    /// Encodes a message as it was sent; of an event, the event in the subscription's delivery schema. Both with why they
-    /// lie among the dead letters.
+    /// Encodes a message as it was sent, or an event in the delivery schema of the subscription. Dead letters are
+    /// encoded with the dead-letter reason and description.
     fn encode_in(
         &self,
         view: MessageView<'_>,
@@ -133,7 +135,7 @@ impl MessageReceiver {
     ) -> Vec<u8> {
         let dead = view.system_dead_letter();
         let system = dead.map(|dead| message::system_reason(dead.reason, view.delivery.attempts));
-        // A message of a topic has a number there, which all subscriptions tell.
+        // A message of a topic has a sequence number in the topic. All subscriptions report it.
         let is_of_topic = self.topic.topic.kind.entity() == EntityKind::ServiceBusTopic;
         let number_in_topic = is_of_topic.then_some(view.event.key.0);
         let life = self.topic.retry_policy(&self.subscription).time_to_live;
@@ -169,7 +171,7 @@ impl MessageReceiver {
     }
 }
 
-/// Says whether a message had to wait for the moment that it names, which receivers see in its state.
+/// Returns whether the message had to wait for its scheduled enqueue time. Receivers see this in the message state.
 fn was_scheduled(sent: &Message, delivery: &Delivery) -> bool {
     let at = sent.scheduled_enqueue_ms().ok().flatten();
     at.is_some_and(|at| at >= delivery.published_at.as_ms())

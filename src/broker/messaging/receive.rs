@@ -1,4 +1,4 @@
-//! Receiving: deliveries of a queue are locked, or shown.
+//! Receiving: locks or peeks the deliveries of a queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::store::{
 use crate::wire::duration::DURATION_MAX;
 use crate::wire::service_bus::message;
 
-/// Deliveries that are shown at once.
+/// The maximum number of deliveries that one peek returns.
 const PEEK_MAX: usize = 250;
 
 /// The deliveries to receive, and how to lock them.
@@ -32,14 +32,14 @@ pub struct ReceiveRequest {
     pub which: LockSelection,
     /// The most deliveries to lock.
     pub limit: usize,
-    /// How long to lock them, unless in a session, with whose lock theirs end.
+    /// The lock duration. Unused in a session, where the locks of messages end with the lock of the session.
     pub lock: Duration,
     /// The session of the deliveries, in a queue with sessions.
     pub session: Option<HeldSession>,
 }
 
 impl Broker {
-    /// Locks what can be received from a queue now.
+    /// Locks the deliveries that can be received from a queue now.
     pub async fn receive(&self, request: &ReceiveRequest) -> Result<Vec<Locked>, MessagingError> {
         let registry = self.registry();
         let found = registry.subscription(request.of.subscription.owner());
@@ -50,7 +50,7 @@ impl Broker {
             (SubQueue::DeadLetter, DeliveryMode::Push | DeliveryMode::Queue) => {
                 Ok(self.lock(request).await?.locked)
             }
-            // The dispatcher's leases are in memory, where no receiver sees them.
+            // The leases of the dispatcher are in memory, so receivers cannot respect them.
             (SubQueue::Active, DeliveryMode::Push) => {
                 Err(NotAllowed::ReceivePushed(subscription.name.clone()).into())
             }
@@ -66,7 +66,7 @@ impl Broker {
         }
     }
 
-    /// Locks pending deliveries; none of a subscription that may not deliver.
+    /// Locks pending deliveries. Locks none if the subscription may not deliver.
     async fn lock_pending(
         &self,
         topic: &TopicEntry,
@@ -85,7 +85,8 @@ impl Broker {
             if !handed_out.is_empty() || !found_any {
                 return Ok(handed_out);
             }
-            // All of them were unreadable or had used up their retry policy, and so may many more.
+            // All locked deliveries were unreadable or had exhausted their retry policy. More such deliveries may
+            // follow.
             self.end_oldest_exhausted(topic, subscription).await?;
         }
         Ok(Vec::new())
@@ -110,7 +111,7 @@ impl Broker {
         }
     }
 
-    /// Does `receive` until that finds a delivery, and waits up to `wait` for the first one, unless `give_up` is ready before.
+    /// Calls `receive` until it returns a delivery. Waits at most `wait`, and stops earlier if `give_up` completes.
     pub(super) async fn receive_within<F>(
         &self,
         by: &Actor,
@@ -145,7 +146,7 @@ impl Broker {
         }
     }
 
-    /// Deliveries of a queue, or of a session of it, from a number on, whoever holds them.
+    /// Peeks deliveries of a queue, or of one session, from sequence number `from` on, locked or not.
     pub async fn peek(
         &self,
         of: QueueRef,
@@ -164,8 +165,8 @@ impl Broker {
         self.store().ledger.peek(request).await
     }
 
-    /// When a message of a queue expires, counted from its enqueuing or the moment that it is scheduled for; `None`
-    /// for one that never does.
+    /// Returns the expiration time of a message, counted from its enqueued time or its scheduled enqueue time.
+    /// Returns `None` if the message never expires.
     pub fn expires_at(
         &self,
         topic: &TopicEntry,
@@ -177,7 +178,7 @@ impl Broker {
         Some(message.delivery.published_at + self.time_scale().shrink(life))
     }
 
-    /// Returns how long receivers hold what they lock, by the time scale.
+    /// Returns the lock duration of the subscription, shortened by the time scale.
     pub fn lock_duration(
         &self,
         subscription: &EventSubscription,
@@ -188,8 +189,8 @@ impl Broker {
         Ok(self.time_scale().shrink(lock_duration))
     }
 
-    /// Keeps the locked deliveries that may be handed out, and ends those that have used up their retry
-    /// policy. Whoever receives a deferred one asks for that, and gets it.
+    /// Returns the locked deliveries that may be handed out, and ends those that have exhausted their retry policy.
+    /// Deferred deliveries are always handed out, because the receiver asks for them by number.
     async fn handed_out(
         &self,
         topic: &TopicEntry,
@@ -217,7 +218,7 @@ impl Broker {
     }
 }
 
-/// The retry policy of a delivery, within the time that its event has of its own.
+/// Returns the retry policy for an event. Its time to live is limited by the time to live of the event itself.
 fn policy_of(topic: &TopicEntry, subscription: &EventSubscription, event: &Event) -> RetryPolicy {
     let policy = topic.retry_policy(subscription);
     let own = message::time_to_live(event);

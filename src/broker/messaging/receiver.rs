@@ -19,7 +19,7 @@ use crate::model::session::HeldSession;
 use crate::model::subscription::EventSubscription;
 use crate::store::{DeferredQuery, LockSelection, Locked, Peeked, SessionWait, StoreError};
 
-/// Messages that one request deletes, as in Azure's premium tier.
+/// The maximum number of messages that one request deletes, as in Azure's premium tier.
 const DELETED_MAX: usize = 4_000;
 
 /// Receives messages from a queue, a subscription, or the dead letters of either, and settles them.
@@ -31,12 +31,12 @@ pub struct MessageReceiver {
     /// The subscription as it was when the receiver began.
     pub subscription: Arc<EventSubscription>,
     pub sub_queue: SubQueue,
-    /// The messages are those of the transfer queue.
+    /// Is true if the messages are received from the transfer queue.
     is_transfer: bool,
 }
 
 impl MessageReceiver {
-    /// Returns what receives from an entity that was found.
+    /// Returns a receiver for a queue or subscription.
     pub fn of(broker: &Broker, (topic, subscription): Queue, sub_queue: SubQueue) -> Self {
         Self {
             broker: broker.clone(),
@@ -47,7 +47,7 @@ impl MessageReceiver {
         }
     }
 
-    /// Returns what receives from the transfer queue of the same entity.
+    /// Returns a receiver for the transfer queue of the same entity.
     pub(super) fn of_transfers(self) -> Self {
         Self {
             is_transfer: true,
@@ -55,12 +55,12 @@ impl MessageReceiver {
         }
     }
 
-    /// Returns the broker that serves it.
+    /// Returns the broker of this receiver.
     pub fn broker(&self) -> &Broker {
         &self.broker
     }
 
-    /// Returns where its messages lie in the store.
+    /// Returns the reference of the received queue in the store.
     pub fn queue(&self) -> QueueRef {
         let own = self.subscription.id;
         QueueRef {
@@ -73,23 +73,23 @@ impl MessageReceiver {
         }
     }
 
-    /// Returns what clients call the queue or the subscription.
+    /// Returns the address by which clients name the queue or subscription.
     pub(super) fn address(&self) -> String {
         self.topic.queue_address(&self.subscription)
     }
 
-    /// Returns how long messages are locked. Dead letters of what is pushed have the usual time.
+    /// Returns the lock duration of messages. Dead letters of push subscriptions have the default lock duration.
     pub fn lock_duration(&self) -> Duration {
         let own = self.broker.lock_duration(&self.subscription);
         own.unwrap_or(LOCK_DURATION)
     }
 
-    /// Says whether messages are received in sessions. Dead letters are not.
+    /// Returns whether messages are received in sessions. Dead letters never are.
     pub fn has_sessions(&self) -> bool {
         self.sub_queue == SubQueue::Active && self.subscription.has_sessions()
     }
 
-    /// Says whether what lies here goes on to another entity.
+    /// Returns whether messages of this queue are forwarded to another entity.
     fn forwards(&self) -> bool {
         let pulled = self.subscription.definition.destination.pull_queue();
         let goes_on =
@@ -97,7 +97,7 @@ impl MessageReceiver {
         goes_on && !self.is_transfer
     }
 
-    /// Checks that anybody may receive.
+    /// Checks that the queue permits receiving.
     pub fn check_receivable(&self) -> Result<(), MessagingError> {
         let own = &self.subscription;
         let mode = own.definition.destination.delivery_mode();
@@ -114,7 +114,7 @@ impl MessageReceiver {
         Ok(())
     }
 
-    /// Checks that what it receives from is still there, and that anybody may receive there now.
+    /// Checks that the received entity still exists and permits receiving now.
     pub fn check_again(&self) -> Result<(), MessagingError> {
         let registry = self.broker.registry();
         let found = registry.subscription(self.subscription.id);
@@ -128,7 +128,8 @@ impl MessageReceiver {
         now.check_receivable()
     }
 
-    /// Returns the error. That an entity of Service Bus was deleted is said in Azure's words, with its address.
+    /// Replaces the error for a deleted Service Bus entity by Azure's error text with the address of the entity.
+    /// Returns all other errors unchanged.
     pub(super) fn with_address(&self, error: MessagingError) -> MessagingError {
         let kind = self.topic.subscription_kind(&self.subscription);
         if error != MessagingError::EntityDeleted || kind == SubscriptionKind::Event {
@@ -147,13 +148,15 @@ impl MessageReceiver {
         self.lock(LockSelection::Due, limit, session).await
     }
 
-    /// Locks the message that can be received first, if it has up to so many bytes. Otherwise the error says how many it has.
+    /// Locks the next message that can be received if it has at most `bytes_max` bytes. Otherwise the error contains
+    /// its size.
     pub async fn receive_first(&self, bytes_max: usize) -> Result<Vec<Locked>, MessagingError> {
         let first = LockSelection::FirstDue { bytes_max };
         self.lock(first, 1, None).await
     }
 
-    /// Does `receive`, which locks messages, and waits up to `wait` for the first one, unless `give_up` is ready before.
+    /// Calls `receive`, which locks messages, until it returns a message. Waits at most `wait`, and stops earlier if
+    /// `give_up` completes.
     pub async fn receive_within<F>(
         &self,
         by: &Actor,
@@ -170,7 +173,7 @@ impl MessageReceiver {
         receiving.await.map_err(|error| self.with_address(error))
     }
 
-    /// Returns the bytes of what a request for up to `limit` messages locks.
+    /// Returns the maximum number of bytes that a request for up to `limit` messages locks.
     pub fn locked_bytes_max(&self, limit: usize) -> usize {
         if limit > 1 {
             return LOCK_BYTES_MAX;
@@ -179,7 +182,8 @@ impl MessageReceiver {
         usize::try_from(one).unwrap_or(usize::MAX)
     }
 
-    /// Locks deferred messages by their numbers, each once: all of them or none. None is locked where one is not there.
+    /// Locks deferred messages by their sequence numbers, ignoring repeated numbers. If one of them is missing, none
+    /// is locked.
     pub async fn receive_deferred(
         &self,
         by: &Caller,
@@ -206,7 +210,7 @@ impl MessageReceiver {
         Ok(locked)
     }
 
-    /// Locks deferred messages, some at a time, as long as all of them are there and have not too many bytes together.
+    /// Locks deferred messages in batches. Fails if one is missing or if their total size is too large.
     async fn lock_numbers(
         &self,
         numbers: &[i64],
@@ -230,7 +234,8 @@ impl MessageReceiver {
         Ok(())
     }
 
-    /// Deletes up to `count` of the oldest messages that nobody holds, and locks nothing that is newer. Returns how many it were.
+    /// Deletes up to `count` of the oldest unlocked messages that were enqueued before `enqueued_before`. Returns the
+    /// number of deleted messages.
     pub async fn delete_batch(
         &self,
         by: &Caller,
@@ -251,7 +256,7 @@ impl MessageReceiver {
         Ok(deleted)
     }
 
-    /// Returns messages from a number on, of one session or all, whoever holds them.
+    /// Peeks messages from sequence number `from` on, of one session or of all, locked or not.
     pub async fn peek(
         &self,
         from: i64,
@@ -261,14 +266,14 @@ impl MessageReceiver {
         self.broker.peek(self.queue(), session, from, count).await
     }
 
-    /// Returns whether something may be received now.
+    /// Returns whether a message can be received now.
     pub async fn is_due(&self) -> Result<bool, MessagingError> {
         let awaited = AwaitedArrival::Queue(self.queue());
         Ok(self.broker.time_until_due(&awaited).await?.is_zero())
     }
 
-    /// Waits until something can be received. `in_vain` says that just now nothing could be. May be dropped while it
-    /// waits.
+    /// Waits until a message can be received. `in_vain` is true if the last attempt to receive found none. The future
+    /// can be dropped safely while it waits.
     pub async fn await_due(
         &self,
         by: &Actor,
@@ -312,7 +317,7 @@ impl MessageReceiver {
         }
     }
 
-    /// Ends messages. Returns those that were still locked.
+    /// Completes messages. Returns those whose locks were still held.
     pub async fn complete(&self, by: &Caller, mut locked: Vec<Locked>) -> Vec<Locked> {
         let settled = self.settle_all(by, &locked, &Disposition::Complete).await;
         let mut completed = settled.into_iter();
@@ -336,7 +341,7 @@ impl MessageReceiver {
         self.settle(by, changes.collect()).await
     }
 
-    /// Renews locks. Returns the moment until which each of them lasts; they last a little longer.
+    /// Renews locks. Returns the end of each lock. The stored locks end a little later.
     pub async fn renew_locks(
         &self,
         by: &Caller,
@@ -353,7 +358,7 @@ impl MessageReceiver {
         renewed.map(|each| each.map(|()| until)).collect()
     }
 
-    /// Returns what renews a lock for another lock duration.
+    /// Returns the disposition that renews a lock for another lock duration.
     pub fn renewal(&self) -> Disposition {
         Disposition::Renew {
             lock_for: self.lock_duration(),
@@ -361,7 +366,7 @@ impl MessageReceiver {
         }
     }
 
-    /// Returns the change of a lock on one of its messages.
+    /// Returns a lock change for a message of this queue.
     pub fn change(&self, token: LockToken, disposition: Disposition) -> LockChange {
         LockChange {
             token,
@@ -371,7 +376,7 @@ impl MessageReceiver {
         }
     }
 
-    /// Says of each lock on its messages whether it is held.
+    /// Returns for each lock token whether the lock is still held.
     pub async fn check_locks(
         &self,
         tokens: Vec<LockToken>,
@@ -386,7 +391,7 @@ impl MessageReceiver {
             .collect())
     }
 
-    /// Settles and renews locks. Returns what became of each, in the same order.
+    /// Settles and renews locks. Returns one result for each change, in the same order.
     pub async fn settle(
         &self,
         by: &Caller,
@@ -404,7 +409,8 @@ impl MessageReceiver {
         }
     }
 
-    /// Returns what is recorded of changes: that dead letters leave their queue, now.
+    /// Returns the audit entry for the changes if one of them completes a dead letter. The entry has the current
+    /// time.
     pub(super) fn audit<'a>(
         &self,
         by: &Caller,

@@ -1,4 +1,4 @@
-//! Message sessions of queues: receivers hold one, and use it (rule S6).
+//! Message sessions of queues: accepting, renewing, reading and releasing them (rule S6).
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
@@ -13,8 +13,8 @@ use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{SessionQuery, SessionRequest, SessionWait, StoreError};
 
 impl Broker {
-    /// Locks a session of a queue, and waits for the next one until `give_up` is ready. It must not be dropped, since
-    /// nobody would know of the lock then.
+    /// Locks a session of a queue. If none is free, waits for one until `give_up` completes. The future must not be
+    /// dropped, because the session could stay locked without a holder.
     pub async fn accept_session(
         &self,
         by: &Actor,
@@ -81,7 +81,7 @@ impl Broker {
         Ok(HeldSession { until, ..held })
     }
 
-    /// Does what the holder of a session wants.
+    /// Applies a change that the holder of a session requests.
     pub async fn change_session(
         &self,
         held: HeldSession,
@@ -106,8 +106,8 @@ impl Broker {
         found.map_or(0, |(topic, _)| self.room(topic))
     }
 
-    /// The names of up to `limit` sessions of a queue after the first `skip`: of those whose state was set since a
-    /// moment, or else of those that have messages or a state.
+    /// Returns the names of up to `limit` sessions of a queue, after skipping `skip`. With `state_set_since`, lists
+    /// the sessions whose state was set since that time. Otherwise lists the sessions that have messages or a state.
     pub async fn sessions(
         &self,
         of: SubscriptionId,
@@ -124,7 +124,7 @@ impl Broker {
         self.store().ledger.sessions(query).await
     }
 
-    /// Wakes the holder of a session, who waits for a message of it.
+    /// Wakes the holder of a session that waits for a message in the session.
     pub(in crate::broker) fn announce_message(&self, of: SubscriptionId, session: &str) {
         let awaited = SessionWait::In(of, session.to_owned());
         self.shared
@@ -134,8 +134,9 @@ impl Broker {
 }
 
 impl MessageReceiver {
-    /// Locks the session that is wanted, and waits for the next one until `give_up` is ready. Returns none where messages
-    /// are not received in sessions. It must not be dropped, since nobody would know of the lock then.
+    /// Locks the wanted session. If none is free, waits for one until `give_up` completes. Returns `None` if no
+    /// session is wanted and the queue has no sessions. The future must not be dropped, because the session could
+    /// stay locked without a holder.
     pub async fn accept_session(
         &self,
         by: &Actor,
@@ -160,7 +161,7 @@ impl MessageReceiver {
         broker.renew_session(&self.subscription, held).await
     }
 
-    /// Returns the state that is kept with a session.
+    /// Returns the stored state of a session.
     pub async fn session_state(
         &self,
         held: HeldSession,
@@ -172,7 +173,7 @@ impl MessageReceiver {
         }
     }
 
-    /// Keeps a state with a session, or none.
+    /// Stores the state of a session. `None` removes the state.
     pub async fn set_session_state(
         &self,
         held: HeldSession,
@@ -182,7 +183,7 @@ impl MessageReceiver {
         self.broker().change_session(held, set).await.map(drop)
     }
 
-    /// Gives a session back. What its receiver holds counts as received in vain if it has been `abandoned`.
+    /// Releases a session. If `is_abandoned`, the deliveries of its locked messages count as failed attempts.
     pub async fn close_session(
         &self,
         held: HeldSession,

@@ -1,5 +1,5 @@
-//! Transactions: messages that are sent, scheduled and cancelled, locks that are settled, and states of sessions, all of
-//! them or none (rule S6).
+//! Transactions: sending, scheduling and cancelling messages, settling locks and setting session states, all or
+//! nothing (rule S6).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::store::{
 };
 use crate::wire::amqp::message::Message;
 
-/// The sends, cancellations and settlements of a transaction, which take effect together.
+/// The sends, cancellations, settlements and session states of a transaction, which take effect together.
 #[derive(Default)]
 pub struct MessagingTransaction {
     sends: Vec<KeptSend>,
@@ -29,21 +29,21 @@ pub struct MessagingTransaction {
     audits: Vec<AuditEntry>,
 }
 
-/// Messages for one entity, until the end.
+/// Messages to one entity, kept until the transaction is committed.
 struct KeptSend {
     accepted: AcceptedMessages,
-    /// The numbers that scheduled ones were promised.
+    /// The sequence numbers that were promised for scheduled messages.
     promised: Vec<PromisedNumber>,
 }
 
-/// Scheduled messages of one entity that are cancelled, with whose each copy is.
+/// Scheduled messages of one entity to cancel. Each copy is listed with its subscription.
 struct KeptCancel {
     of: Arc<TopicEntry>,
     scheduled: Vec<(DeliveryId, SubscriptionId)>,
 }
 
 impl MessagingTransaction {
-    /// Adds messages to send, with the numbers that they were promised, if they were.
+    /// Adds messages to send, with the sequence numbers that were promised for scheduled messages, if any.
     pub async fn send(
         &mut self,
         sender: &MessageSender,
@@ -55,7 +55,7 @@ impl MessagingTransaction {
         Ok(())
     }
 
-    /// Adds scheduled messages to cancel, by their numbers.
+    /// Adds scheduled messages to cancel, by their sequence numbers.
     pub async fn cancel(
         &mut self,
         sender: &MessageSender,
@@ -66,7 +66,8 @@ impl MessagingTransaction {
         self.made().map(drop)
     }
 
-    /// Returns the room that it takes in the one change that all of it is, before what rules make of the messages.
+    /// Returns the size of the transaction as one store change, without the copies that rules make of its messages.
+    /// Fails if the size is over the limit.
     fn made(&self) -> Result<MadeCopies, MessagingError> {
         let cancelled = self.cancels.iter().map(|kept| kept.scheduled.len());
         let messages = self.sends.iter().flat_map(|kept| &kept.accepted.messages);
@@ -81,18 +82,18 @@ impl MessagingTransaction {
         Ok(made)
     }
 
-    /// Adds the state that is to be kept with a session.
+    /// Adds a session state to store.
     pub fn set_state(&mut self, held: HeldSession, state: Option<Vec<u8>>) {
         self.states.push((held, state));
     }
 
-    /// Adds what becomes of a lock.
+    /// Adds the settlement of a lock.
     pub fn settle(&mut self, by: &Caller, receiver: &MessageReceiver, change: LockChange) {
         self.audits.extend(receiver.audit(by, [&change]));
         self.changes.push(change);
     }
 
-    /// Returns one entry for all of them: about the queue, or about the appliance if they are about several.
+    /// Merges `audits` into one entry. Its target is the queue, or the appliance if the entries have several targets.
     fn audit(mut audits: Vec<AuditEntry>) -> Option<AuditEntry> {
         let last = audits.pop()?;
         if audits.iter().all(|each| each.target == last.target) {
@@ -104,7 +105,7 @@ impl MessagingTransaction {
 }
 
 impl Broker {
-    /// Does all of a transaction or nothing. When this returns, it is on disk.
+    /// Commits a transaction, all or nothing. It is on disk when this function returns.
     pub async fn commit(&self, transaction: MessagingTransaction) -> Result<(), MessagingError> {
         let mut made = transaction.made()?;
         let MessagingTransaction {

@@ -1,7 +1,7 @@
-//! Users and API tokens: who may sign in, in which role, and with which password.
+//! Users and API tokens: accounts, roles and passwords.
 //!
-//! Users choose their passwords themselves: by a link that works once, or while signed in. Whoever runs the
-//! machine can also set one from the command line.
+//! Users choose their own passwords, through a link that works once or while signed in. An operator of the machine
+//! can also set a password from the command line.
 
 mod external;
 mod password;
@@ -37,10 +37,10 @@ use crate::store::accounts::{
     AccountError, Accounts, NewPassword, NewUser, PasswordLink, Role, User, UserChange, UserId,
 };
 
-/// Characters of a user's name.
+/// The maximum number of characters in a user name.
 pub const NAME_CHARACTERS_MAX: usize = 64;
 
-/// How long a password link works: over a weekend.
+/// The lifetime of a password link: three days, to cover a weekend.
 pub const LINK_LIFE: Duration = Duration::from_secs(3 * 86_400);
 
 /// Manages users and tokens. Cheap to clone.
@@ -51,7 +51,7 @@ pub struct People {
     hashes: HashPlaces,
     clock: Clock,
     entropy: Entropy,
-    /// Is true once an account has been made since the start.
+    /// Is true once an account has been created since the start.
     has_added: watch::Sender<bool>,
 }
 
@@ -107,17 +107,17 @@ impl People {
         })
     }
 
-    /// The API tokens.
+    /// Returns the API tokens.
     pub fn tokens(&self) -> &ApiTokens {
         &self.tokens
     }
 
-    /// The stored accounts, for queries.
+    /// Returns the stored accounts, for queries.
     pub fn accounts(&self) -> &Accounts {
         &self.accounts
     }
 
-    /// Creates the first user, an admin. `None` if there is one already.
+    /// Creates the first user, an admin. Returns `None` if a user exists already.
     pub async fn claim(
         &self,
         by: Caller,
@@ -166,14 +166,15 @@ impl People {
         Ok((id, token))
     }
 
-    /// Returns once an account has been made in whatever way: what was written down for the first one can go.
+    /// Waits until any account has been created since the start. The file with the setup link for the first account
+    /// can then be removed.
     pub async fn added(&self) {
         let mut added = self.has_added.subscribe();
         // The sender lives as long as `self`.
         let _ = added.wait_for(|added| *added).await;
     }
 
-    /// Changes a user, all or nothing.
+    /// Applies a patch to a user, all or nothing.
     pub async fn change(
         &self,
         by: &Caller,
@@ -196,8 +197,8 @@ impl People {
             .await?)
     }
 
-    /// Creates a link by which the user chooses a password, in place of an older one. The current password
-    /// stays valid until then.
+    /// Creates a link through which the user chooses a password. The link replaces an older one. The current password
+    /// stays valid until the user has chosen a new one.
     pub async fn put_link(&self, by: &Caller, id: UserId) -> Result<Secret, PeopleError> {
         let (token, link) = self.new_link();
         self.accounts.put_link(id, link, by.clone()).await?;
@@ -213,14 +214,15 @@ impl People {
         (token, link)
     }
 
-    /// The user of the link with this token.
+    /// Returns the user whose password link has this token. Fails if the link has expired or the user is disabled.
     pub async fn user_of_link(&self, token: &Secret) -> Result<User, PeopleError> {
         let found = self.accounts.user_of_link(hash_of(token), self.clock.now());
         let enabled = found.await?.filter(|user| user.disabled_at.is_none());
         enabled.ok_or(PeopleError::DeadLink)
     }
 
-    /// Sets the password of a link's user, who is at `address`. The link is used up, and all sessions end.
+    /// Sets the password of the user of a link. `address` is the address of the user. The link is used up, and all
+    /// sessions of the user end.
     pub async fn choose_password(
         &self,
         token: &Secret,
@@ -237,7 +239,7 @@ impl People {
         }
     }
 
-    /// Changes the password of a user; ends all sessions except `kept`.
+    /// Changes the password of a user, and ends all sessions of the user except `kept`.
     pub async fn set_password(
         &self,
         by: &Caller,
@@ -280,14 +282,14 @@ impl People {
         })
     }
 
-    /// The hash of a password that somebody may set.
+    /// Hashes a new password, set by a caller who is authorized to set it.
     async fn hash(&self, by: &Caller, password: &str) -> Result<String, Crowded> {
         let place = self.hashes.known(by.actor.clone()).await?;
         Ok(password::hash(place, password.to_owned()).await)
     }
 
-    /// Returns whether `presented` is the password of `user`, who is signed in at `address`. A wrong one counts as a
-    /// guess.
+    /// Returns whether `presented` is the password of `user`, who is signed in at `address`. A wrong password counts
+    /// as a failed guess.
     pub async fn knows_password<E>(
         &self,
         user: &User,
@@ -307,8 +309,8 @@ impl People {
         Ok(right.is_some())
     }
 
-    /// The user of that name and password, if signing in is allowed; nobody is a guess. Takes as long for a name that
-    /// does not exist.
+    /// Returns the user with this name and password, if the user may sign in. Returning `None` counts as a failed
+    /// guess. The response takes as long for a name that does not exist.
     pub async fn authenticate<E>(
         &self,
         name: &str,
@@ -332,13 +334,13 @@ impl People {
         self.guess(Some(name), address, known).await
     }
 
-    /// The time, by the clock that expires links.
+    /// Returns the current time of the clock that expires links.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 }
 
-/// The hash under which a random secret is stored, so that the secret cannot be read there.
+/// Returns the hash that is stored in place of a random secret, so that the store does not reveal the secret.
 fn hash_of(secret: &Secret) -> String {
     sha256_hex(secret.reveal().as_bytes())
 }

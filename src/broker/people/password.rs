@@ -9,62 +9,64 @@ use crate::base::places::{Places, TakenPlace, WaitingMax};
 use crate::broker::background::in_background;
 use crate::model::audit::Actor;
 
-/// The fewest characters of a password (docs/security.md B3).
+/// The minimum number of characters in a password (docs/security.md B3).
 pub const CHARACTERS_MIN: usize = 8;
 
-/// The most characters of a password: bounds the hashing that one request can cause.
+/// The maximum number of characters in a password. Bounds the hashing cost of one request.
 pub const CHARACTERS_MAX: usize = 128;
 
-/// The length that the page recommends (docs/security.md B3).
+/// The recommended number of characters, shown on the page (docs/security.md B3).
 pub const CHARACTERS_RECOMMENDED: usize = 15;
 
-/// Memory of one hash, in KiB: with two passes and one lane the first choice of OWASP.
+/// The memory of one hash, in KiB. With two passes and one lane, this is the first choice of OWASP.
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
-/// Bytes of a salt, as RFC 9106 recommends.
+/// The number of bytes in a salt, as recommended by RFC 9106.
 const SALT_BYTES: usize = 16;
 
-/// Hashes that run at once: bounds their memory, and leaves a small machine a core.
+/// The maximum number of concurrent hashes. Bounds their memory, and leaves one core free on a small machine.
 const HASHES_MAX: usize = 2;
 
-/// Hashes for people who are not known, so that one place is always for those who are.
+/// The maximum number of concurrent hashes for unknown clients. Keeps one place free for known users.
 const HASHES_OF_STRANGERS_MAX: usize = 1;
 
-/// Passwords of people who are known that may wait to be hashed, by who they are.
+/// The maximum number of passwords of known users that wait to be hashed, per user and in total.
 const WAITING_MAX: WaitingMax = WaitingMax {
     by_key: 16,
     in_all: 256,
 };
 
-/// Passwords of anybody that may wait for the place of strangers, by network: they are through within seconds.
+/// The maximum number of passwords of unknown clients that wait to be hashed, per network and in total. The queue
+/// drains within seconds.
 const STRANGERS_WAITING_MAX: WaitingMax = WaitingMax {
     by_key: 16,
     in_all: 64,
 };
 
-/// Compared with when there is no such user, so that the response takes as long.
+/// The hash to verify against if the user does not exist, so that the response takes as long.
 pub(super) const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
      $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// So many passwords wait to be hashed that nobody else is let in.
+/// Too many passwords are waiting to be hashed, so the request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many people are signing in")]
 pub struct Crowded;
 
-/// The places to hash passwords in. Those who are known wait for one stranger at most, however many there are. Cheap to clone.
+/// Limits concurrent password hashing. Known users wait for at most one unknown client, however many are waiting.
+/// Cheap to clone.
 #[derive(Clone)]
 pub(super) struct HashPlaces {
-    /// By the people who are known. The stranger whose turn it is takes turns with them.
+    /// Places keyed by known user. The one unknown client that is admitted takes turns with the known users.
     places: Places<Option<Actor>>,
     strangers: Places<Option<IpNet>>,
 }
 
-/// A place to hash a password in.
+/// The permission to hash one password.
 pub(super) struct HashPlace {
     _place: TakenPlace<Option<Actor>>,
-    /// Passed on behind the other, so that the next stranger waits behind those who are known.
+    /// Released after `_place`, so that the next unknown client queues behind the known users.
     _of_strangers: Option<TakenPlace<Option<IpNet>>>,
 }
 
@@ -78,7 +80,7 @@ impl Default for HashPlaces {
 }
 
 impl HashPlaces {
-    /// Waits for a place for somebody who is known.
+    /// Waits for a place for a known user.
     pub(super) async fn known(&self, who: Actor) -> Result<HashPlace, Crowded> {
         let place = self.places.take_within(WAITING_MAX, Some(who)).await;
         Ok(HashPlace {
@@ -87,7 +89,7 @@ impl HashPlaces {
         })
     }
 
-    /// Waits for a place for anybody there.
+    /// Waits for a place for an unknown client in the network `from`.
     pub(super) async fn stranger(&self, from: Option<IpNet>) -> Result<HashPlace, Crowded> {
         let turn = self.strangers.take_within(STRANGERS_WAITING_MAX, from);
         let of_strangers = turn.await.ok_or(Crowded)?;
@@ -98,7 +100,7 @@ impl HashPlaces {
     }
 }
 
-/// Why `password` is not accepted for the user `name`.
+/// Returns the reason why `password` is not accepted for the user `name`, or `None` if it is accepted.
 pub(super) fn problem(password: &str, name: &str) -> Option<String> {
     let characters = password.chars().count();
     if !(CHARACTERS_MIN..=CHARACTERS_MAX).contains(&characters) {
@@ -113,9 +115,9 @@ pub(super) fn problem(password: &str, name: &str) -> Option<String> {
         .then(|| "this password is too common".to_owned())
 }
 
-/// The PHC string of `password`.
+/// Hashes `password`. Returns the PHC string.
 pub(super) async fn hash(place: HashPlace, password: String) -> String {
-    // The salt comes from the system even in a simulation.
+    // The salt comes from the operating system, even in a simulation.
     let mut salt = [0; SALT_BYTES];
     Entropy::Os.fill(&mut salt);
     let hash = move || {
@@ -127,7 +129,7 @@ pub(super) async fn hash(place: HashPlace, password: String) -> String {
 
 /// Returns whether `password` matches the PHC string `hash`.
 pub(super) async fn is_right(place: HashPlace, password: String, hash: String) -> bool {
-    // No password is longer, so a longer one need not be hashed.
+    // Stored passwords are never longer than the maximum, so a longer one is wrong without hashing it.
     if password.chars().count() > CHARACTERS_MAX {
         return false;
     }

@@ -7,23 +7,22 @@ use crate::model::one_time_code::{Seed, to_base32};
 use crate::store::StoreError;
 use crate::store::accounts::{NewSecondFactor, User, UserChange, UserId};
 
-/// Recovery codes of one user (docs/security.md B3).
+/// The number of recovery codes of one user (docs/security.md B3).
 const RECOVERY_CODES: usize = 10;
 
-/// Bytes of a recovery code: 120 bits, so that a plain hash protects it (docs/security.md B4).
+/// The number of bytes in a recovery code. 120 bits are enough for a plain hash to protect it (docs/security.md B4).
 const RECOVERY_BYTES: usize = 15;
 
-/// Characters of a recovery code between two hyphens.
+/// The number of characters in a recovery code between two hyphens.
 const GROUP: usize = 6;
 
 impl People {
-    /// A new seed.
+    /// Generates a new seed.
     pub fn offer_seed(&self) -> Seed {
         Seed::generate(&self.entropy)
     }
 
-    /// Sets up a second factor, if `code` is right for `seed`. Returns the recovery codes, which are shown
-    /// only once.
+    /// Sets up a second factor if `code` is right for `seed`. Returns the recovery codes, which are shown only once.
     pub async fn set_second_factor(
         &self,
         by: &Caller,
@@ -55,8 +54,7 @@ impl People {
         Ok(self.accounts.change_user(user, change, by.clone()).await?)
     }
 
-    /// Returns whether `code` is the current code of the user's app or a recovery code, and uses it up: either can be
-    /// used only once.
+    /// Returns whether `code` is the current code of the user's app or a recovery code. The code is then used up.
     pub async fn passes_second_factor(&self, user: &User, code: &str) -> Result<bool, StoreError> {
         let Some(factor) = self.accounts.second_factor(user.id).await? else {
             return Ok(false);
@@ -81,7 +79,7 @@ impl People {
     }
 }
 
-/// The hash of the letters and digits, in one case: people copy codes by hand.
+/// Hashes the letters and digits of a code in upper case, because people copy codes by hand.
 fn hash_of_code(code: &Secret) -> String {
     let characters = code.reveal().chars().filter(char::is_ascii_alphanumeric);
     let in_one_case = characters.map(|c| c.to_ascii_uppercase());

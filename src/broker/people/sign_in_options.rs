@@ -1,4 +1,4 @@
-//! How people sign in besides by a password.
+//! Options for signing in with a provider or a trusted reverse proxy instead of a password.
 
 use http::HeaderName;
 
@@ -6,36 +6,36 @@ use super::GroupRoles;
 use crate::model::identity::UserSource;
 use crate::outbound::identity_provider::IdentityProvider;
 
-/// Marks a request that comes from a trusted proxy itself. The headers of all others are as if they were not there.
+/// Marks a request that comes directly from a trusted proxy. The proxy headers of all other requests are ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct ByTrustedProxy;
 
-/// The headers that the proxy sets.
+/// The names of the headers that the trusted proxy sets.
 #[derive(Clone, Debug)]
 pub struct ProxyHeaders {
     pub user: HeaderName,
-    /// With the groups, separated by commas.
+    /// The header with the groups of the user, separated by commas.
     pub groups: HeaderName,
 }
 
-/// How people sign in besides by a password.
+/// Options for signing in with a provider or a trusted reverse proxy instead of a password.
 #[derive(Clone, Default)]
 pub struct SignInOptions {
     pub provider: Option<IdentityProvider>,
     pub proxy: Option<ProxyHeaders>,
     pub roles: GroupRoles,
-    /// Is true if nobody signs in by a password.
+    /// Is true if users do not sign in with a password.
     pub hides_password: bool,
 }
 
 impl SignInOptions {
-    /// Returns the name of the provider that people see.
+    /// Returns the display name of the provider.
     pub fn provider_name(&self) -> &str {
         let provider = self.provider.as_ref();
         provider.map_or("OpenID Connect", IdentityProvider::name)
     }
 
-    /// Returns the name of a source that people see.
+    /// Returns the display name of a user source.
     pub fn source_name(&self, source: UserSource) -> &str {
         match source {
             UserSource::Local => "Local",
@@ -44,7 +44,7 @@ impl SignInOptions {
         }
     }
 
-    /// Returns the name of a source as it stands within a sentence.
+    /// Returns the name of a user source for use within a sentence.
     pub fn source_in_words(&self, source: UserSource) -> &str {
         match source {
             UserSource::Proxy => "the reverse proxy",

@@ -1,7 +1,7 @@
-//! Sign-ins with a provider that are under way (docs/security.md B3).
+//! Sign-ins with an identity provider that are in progress (docs/security.md B3).
 //!
-//! The values of a sign-in are in a signed cookie of the browser that began it, so that nobody can begin one that
-//! somebody else ends. Each is ended once.
+//! The values of a sign-in are in a signed cookie of the browser that began it, so that a sign-in cannot be completed
+//! in another browser. Each sign-in can be completed only once.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -21,28 +21,30 @@ use crate::base::places::{Places, TakenPlace, WaitingMax};
 use crate::base::seldom::SeldomLine;
 use crate::outbound::identity_provider::SignInSecrets;
 
-/// How long somebody may take at the provider: as long as a password may wait for its second factor.
+/// The time limit of a sign-in at the provider. A password may wait as long for its second factor.
 pub const LIFE: Duration = Duration::from_secs(10 * 60);
 
-/// Sign-ins that have ended, and whose cookies have not. Each had a genuine code of the provider or cost a request to it.
+/// The maximum number of ended sign-ins that are remembered because their cookies have not expired. Each of them had
+/// a genuine code of the provider or cost a request to the provider.
 const ENDED_MAX: usize = 10_000;
 
-/// How often the audit log has that the same person was rejected.
+/// The minimum time between two audit entries about the rejection of one person.
 const REJECTION_RECORDED_EVERY: Duration = Duration::from_secs(5 * 60);
 
-/// People who were rejected lately that are remembered: as many as an organisation may have by mistake.
+/// The maximum number of recently rejected people that are remembered. Covers a large organization that is rejected
+/// by mistake.
 const REJECTED_MAX: usize = 1_000;
 
-/// Codes that are exchanged at once, since anybody may come with one.
+/// The maximum number of concurrent code exchanges. Limited because unauthenticated clients can request one.
 const EXCHANGES_MAX: usize = 16;
 
-/// Codes that may wait for that, by network.
+/// The maximum number of code exchanges that wait, per network and in total.
 const EXCHANGES_WAITING_MAX: WaitingMax = WaitingMax {
     by_key: 16,
     in_all: 256,
 };
 
-/// The right to exchange a code, while it is held.
+/// The permission to exchange one code, released when dropped.
 pub type CodeExchange = TakenPlace<Option<IpNet>>;
 
 /// The values by which a sign-in is recognised when the browser comes back from the provider.
@@ -54,27 +56,27 @@ pub struct SignIn {
     pub nonce: String,
     /// The PKCE code verifier, which only the browser that began the sign-in can show.
     pub verifier: String,
-    /// The page to go to.
+    /// The page to open after the sign-in.
     pub next: String,
-    /// When it began.
+    /// The start of the sign-in, in milliseconds.
     pub since_ms: i64,
-    /// Is true if the provider has to ask for the password although it knows the browser.
+    /// Is true if the provider must ask for the password even if the browser has a session there.
     pub again: bool,
 }
 
-/// The sign-ins that are under way.
+/// The sign-ins that are in progress.
 pub struct SignIns {
     key: hmac::Key,
-    /// The oldest first.
+    /// The `state` values of ended sign-ins, oldest first.
     ended: Mutex<VecDeque<String>>,
     exchanges: Places<Option<IpNet>>,
-    /// Who was rejected, the first ones first.
+    /// Rejected people and the times of their rejections, oldest first.
     rejected: Mutex<VecDeque<(String, Timestamp)>>,
     failed: SeldomLine,
 }
 
 impl SignIns {
-    /// After a restart, those of before have to be begun again.
+    /// Creates the signing key from `secret`. Sign-ins from before a restart must be started again.
     pub fn new(secret: &str) -> Self {
         Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()),
@@ -85,7 +87,7 @@ impl SignIns {
         }
     }
 
-    /// The cookie for the browser that begins it.
+    /// Returns the signed cookie value for the browser that begins the sign-in.
     pub fn sign(&self, attempt: &SignIn) -> String {
         let text = serde_json::to_vec(attempt).expect("an attempt is JSON");
         let tag = hmac::sign(&self.key, &text);
@@ -94,7 +96,8 @@ impl SignIns {
             .join(".")
     }
 
-    /// The attempt of a cookie that belongs to `state` and has neither ended nor expired.
+    /// Verifies a cookie and marks its sign-in as ended. Returns `None` if the sign-in does not belong to `state`,
+    /// had already ended, or has expired.
     pub fn open(&self, cookie: &str, state: &str, now: Timestamp) -> Option<SignIn> {
         let (text, tag) = cookie.split_once('.')?;
         let text = URL_SAFE_NO_PAD.decode(text).ok()?;
@@ -106,7 +109,8 @@ impl SignIns {
         (is_same && age < LIFE && self.end(state)).then_some(attempt)
     }
 
-    /// Waits for the right to exchange a code, for which networks take turns; `None` where too many wait already.
+    /// Waits for permission to exchange a code. Networks take turns. Returns `None` if too many exchanges are
+    /// waiting.
     pub async fn exchange(&self, address: Option<IpAddr>) -> Option<CodeExchange> {
         let from = address.map(end_site);
         self.exchanges
@@ -114,8 +118,8 @@ impl SignIns {
             .await
     }
 
-    /// Notes that somebody is rejected. Returns whether it is the first time within the last minutes: a page that stays
-    /// open asks again and again, which is no news for the audit log.
+    /// Records a rejection. Returns whether it is the first one of `subject` within the last minutes. A page that
+    /// stays open repeats its requests, and the repeated rejections do not belong in the audit log.
     pub fn is_first_rejection(&self, subject: &str, now: Timestamp) -> bool {
         let mut rejected = self.rejected.lock().unwrap();
         rejected.retain(|(_, at)| now.since(*at) < REJECTION_RECORDED_EVERY);
@@ -129,13 +133,13 @@ impl SignIns {
         is_first
     }
 
-    /// How many failures the log has not said since the last one, if it is to say this one: anybody can come back without a
-    /// code.
+    /// Returns the number of failures that were not logged since the last logged one, or `None` if this failure must
+    /// not be logged. Logging is limited because clients can return without a code at any rate.
     pub fn line_of_failure(&self, now: Timestamp) -> Option<u64> {
         self.failed.take(now)
     }
 
-    /// Ends a sign-in. Returns whether it had not ended before.
+    /// Marks a sign-in as ended. Returns whether it had not ended before.
     fn end(&self, state: &str) -> bool {
         let mut ended = self.ended.lock().unwrap();
         if ended.iter().any(|each| each == state) {

@@ -1,4 +1,4 @@
-//! Whose failures count together when somebody guesses: those at one account, and those from one network.
+//! Throttling of guesses: failed guesses are counted per account and per network.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,22 +12,23 @@ use crate::model::audit::Actor;
 use crate::store::StoreError;
 use crate::store::accounts::Guessers;
 
-/// Networks are counted, not addresses, because one guesser has many of them (docs/security.md B3).
+/// The prefix lengths of counted networks. Addresses are not counted alone, because one guesser can have many
+/// addresses (docs/security.md B3).
 const IPV4_PREFIX: u8 = 24;
 const IPV6_PREFIX: u8 = 64;
 
-/// One customer may have all networks of IPv6 that this holds (RFC 6177).
+/// The prefix length of an IPv6 end site. One customer can have all networks in it (RFC 6177).
 const IPV6_END_SITE_PREFIX: u8 = 48;
 
-/// Somebody has to wait for so long before the next guess.
+/// The time that a client must wait before the next guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooOften(pub Duration);
 
-/// Guessers are slowed down by what the accounts know of them. An account is what was typed, whether there is such a user
-/// or not; a link names nobody.
+/// Throttles guesses by the failures that the accounts have recorded. Accounts are counted by the typed name, even if
+/// no such user exists. A guess at a link has no account.
 impl People {
-    /// Returns the result of `tried`, which is `None` for a wrong guess. Fails with [`TooOften`] where the guesser has
-    /// to wait first.
+    /// Returns the result of `tried`, which is `None` for a wrong guess. Fails with [`TooOften`] if the client must
+    /// wait before guessing.
     pub async fn guess<T, E: From<StoreError> + From<TooOften>>(
         &self,
         account: Option<&str>,
@@ -35,7 +36,7 @@ impl People {
         tried: impl Future<Output = Result<Option<T>, E>>,
     ) -> Result<Option<T>, E> {
         let guessers = guessers(account, address);
-        // It counts as failed until it is known to be right.
+        // The guess counts as failed until it is known to be right.
         let begun = self.accounts.begin_login_attempt(guessers, self.now());
         if let Some(wait) = begun.await? {
             return Err(TooOften(wait).into());
@@ -47,8 +48,8 @@ impl People {
         Ok(found)
     }
 
-    /// Waits for a place to hash a password that somebody shows for the account. Those who have signed in to it from there
-    /// before do not wait for strangers, and a guess that comes too early does not wait at all.
+    /// Waits for a place to hash a password for `account`. Clients in a network from which the account was used
+    /// before do not wait for unknown clients. Fails at once if the guess is too early.
     pub(super) async fn place_to_guess<E>(
         &self,
         account: &str,
@@ -70,8 +71,9 @@ impl People {
         Ok(place?)
     }
 
-    /// How long somebody has to wait before a guess that first waits for something else, and counts after that. One that
-    /// names nobody counts once it was wrong ([`People::guessed_wrong`]): many who come from one network at a time may all be right.
+    /// Returns the time that a client must wait before a guess, without counting the guess. Used for guesses that are
+    /// counted later because they first wait for something else. A guess without an account is counted only if it was
+    /// wrong ([`People::guessed_wrong`]), because many clients of one network can be right at the same time.
     pub async fn wait_before_guess(
         &self,
         account: Option<&str>,
@@ -82,14 +84,15 @@ impl People {
         Ok(wait.map(TooOften))
     }
 
-    /// Counts a wrong guess, unless others from its network have to wait since it began.
+    /// Counts a wrong guess without an account, unless its network must wait by now because of other guesses.
     pub async fn guessed_wrong(&self, address: Option<IpAddr>) -> Result<(), StoreError> {
         let guessers = guessers(None, address);
         let counted = self.accounts.begin_login_attempt(guessers, self.now());
         counted.await.map(drop)
     }
 
-    /// Takes back the failure that was counted; the account starts afresh, and is known to be used from there.
+    /// Removes the failure that was counted for a right guess. Resets the failures of the account, and records that
+    /// the account is used from this network.
     pub async fn guessed_right(
         &self,
         account: Option<&str>,
@@ -118,12 +121,12 @@ fn guessers(account: Option<&str>, address: Option<IpAddr>) -> Guessers {
     }
 }
 
-/// The network whose failures an address counts with.
+/// Returns the network in which the failures of an address are counted.
 fn network(address: IpAddr) -> IpNet {
     network_of(address, IPV6_PREFIX)
 }
 
-/// The networks with which an address shares its turns, where guesses wait for a place: all that one customer may have.
+/// Returns the network for taking turns while guesses wait for a place: all addresses that one customer can have.
 pub(super) fn end_site(address: IpAddr) -> IpNet {
     network_of(address, IPV6_END_SITE_PREFIX)
 }

@@ -1,7 +1,8 @@
-//! API tokens for programs, beside the one management token: each with a name, a role and an expiration.
+//! API tokens for programs, in addition to the single management token. Each has a name, a role and an optional
+//! expiration.
 //!
-//! Every request checks its token, so they are held in memory: loaded at the start, and changed only through
-//! here.
+//! Every request checks its token, so the tokens are kept in memory. They are loaded at the start and changed only
+//! through this module.
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -17,23 +18,23 @@ use crate::store::accounts::{Accounts, ApiToken, NewToken, Role, TokenId};
 /// The prefix of every token, so that people and scanners recognise one.
 const PREFIX: &str = "evp_";
 
-/// The longest life of a token that expires, in days: ten years.
+/// The maximum lifetime of a token that expires, in days: ten years.
 pub const TOKEN_DAYS_MAX: u32 = 3_650;
 
-/// How often the last use of a token is stored at most, so that not every request is a write.
+/// The minimum time between two stored uses of a token, so that most requests need no write.
 const NOTED_EVERY: Duration = Duration::from_secs(60);
 
-/// The tokens. Cheap to clone.
+/// The API tokens. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiTokens {
     accounts: Accounts,
     clock: Clock,
     entropy: Entropy,
-    /// By hash.
+    /// The tokens by hash.
     known: Arc<RwLock<HashMap<String, ApiToken>>>,
 }
 
-/// The token of a request.
+/// The name and role of the token that a request presents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenHolder {
     pub name: String,
@@ -45,12 +46,12 @@ pub struct TokenHolder {
 pub struct NewTokenRequest {
     pub name: String,
     pub role: Role,
-    /// `None`: it never expires.
+    /// The lifetime in days. `None` if the token never expires.
     pub days: Option<u32>,
 }
 
 impl NewTokenRequest {
-    /// All faults of the request, as far as they do not depend on other tokens.
+    /// Returns all faults of the request that do not depend on other tokens.
     pub fn faults(&self) -> Vec<PeopleError> {
         let is_life = |days: u32| (1..=TOKEN_DAYS_MAX).contains(&days);
         let lives = self.days.is_none_or(is_life);
@@ -64,7 +65,7 @@ impl NewTokenRequest {
 }
 
 impl ApiTokens {
-    /// The tokens in `accounts`.
+    /// Loads the tokens from `accounts`.
     pub(super) async fn open(
         accounts: Accounts,
         clock: Clock,
@@ -80,21 +81,21 @@ impl ApiTokens {
         })
     }
 
-    /// All tokens by their names.
+    /// Returns all tokens, sorted by name.
     pub fn list(&self) -> Vec<ApiToken> {
         let mut all: Vec<_> = self.known.read().unwrap().values().cloned().collect();
         all.sort_by_key(|token| token.name.to_lowercase());
         all
     }
 
-    /// The token of that name, in any letter case.
+    /// Finds a token by name, ignoring case.
     pub fn find(&self, name: &str) -> Option<ApiToken> {
         let folded = name.to_lowercase();
         let mut all = self.list().into_iter();
         all.find(|token| token.name.to_lowercase() == folded)
     }
 
-    /// Creates a token. It is returned here and never again.
+    /// Creates a token. The token is returned only once, by this function.
     pub async fn create(&self, by: &Caller, wish: NewTokenRequest) -> Result<Secret, PeopleError> {
         if let Some(fault) = wish.faults().into_iter().next() {
             return Err(fault);
@@ -122,7 +123,7 @@ impl ApiTokens {
         Ok(())
     }
 
-    /// The holder of the token `presented`, unless it has expired.
+    /// Returns the holder of the token `presented`. Returns `None` if the token is unknown or has expired.
     pub fn holder(&self, presented: &Secret) -> Option<TokenHolder> {
         if !presented.reveal().starts_with(PREFIX) {
             return None;

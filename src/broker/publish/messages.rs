@@ -1,4 +1,4 @@
-//! Messages that are sent to queues (rule S2), and what queues ask of them (rule S6).
+//! Sending messages to queues (rule S2), with the requirements of queues on their messages (rule S6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,30 +32,30 @@ use crate::wire::service_bus::readable::readable;
 #[derive(Clone, Debug)]
 pub struct NewMessage {
     pub event: Event,
-    /// When receivers get it, if that lies ahead.
+    /// The scheduled enqueue time, if it is in the future.
     pub scheduled_at: Option<Timestamp>,
 }
 
-/// Messages that a queue or a topic takes.
+/// Messages that were accepted for a queue or a topic.
 pub(in crate::broker) struct AcceptedMessages {
-    /// Where they are stored, as it is now.
+    /// The queue or topic in which the messages are stored, as it is now.
     pub(in crate::broker) at: Arc<TopicEntry>,
     pub(in crate::broker) messages: Vec<NewMessage>,
-    /// Where they go from there, if that is not where they stay.
+    /// The transfer of the messages to another entity, if they are sent by way of a queue.
     pub(in crate::broker) route: Option<TransferRoute>,
 }
 
-/// The way of messages that are sent to an entity by way of a queue (rule S10).
+/// The route of messages that are sent to an entity by way of a queue (rule S10).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct TransferRoute {
-    /// The transfer queue, in which they are kept until they are passed on.
+    /// The transfer queue, which keeps the messages until they are forwarded.
     pub(in crate::broker) by: SubscriptionId,
-    /// The entity that they go on to. By then another one may have its name.
+    /// The id of the destination entity. Another entity may have its name when the messages are forwarded.
     pub(in crate::broker) to: TopicId,
 }
 
 impl TransferRoute {
-    /// Returns what is stored of messages that are sent this way. When they are enqueued is for the entity that they go to.
+    /// Returns the store request for messages on this route. The destination entity decides when they are enqueued.
     fn request(self, at: &TopicEntry, messages: Vec<NewMessage>, now: Timestamp) -> AppendRequest {
         let Self { by, to } = self;
         let events = messages.into_iter().map(|each| (each.event, vec![by]));
@@ -67,8 +67,8 @@ impl TransferRoute {
     }
 }
 
-/// The session of the event's delivery to a queue with sessions, `Some(None)` if it lacks one; `None` for all other
-/// subscriptions.
+/// Returns the session of an event in a queue with sessions: `Some(None)` if the event has no session id. Returns
+/// `None` for subscriptions without sessions.
 pub(in crate::broker) fn session_at(
     subscription: &EventSubscription,
     event: &Event,
@@ -77,8 +77,8 @@ pub(in crate::broker) fn session_at(
     subscription.has_sessions().then(session)
 }
 
-/// Who gets an event by its filter, from a place among the subscriptions on. Of a message filters see what can be read of
-/// it.
+/// Returns the subscriptions whose filters match an event, starting at index `from` among the subscriptions. Filters
+/// see the readable form of a message.
 fn targets(
     topic: &TopicEntry,
     event: &Event,
@@ -86,7 +86,8 @@ fn targets(
     from: usize,
     steps_max: usize,
 ) -> FanOutPart {
-    // A queue whose messages nobody else gets has no filters to be asked. Its transfer queue is none of its subscriptions.
+    // A queue without other subscriptions has no filters to evaluate. Its transfer queue is not one of its
+    // subscriptions.
     let own = topic.measured.len() - usize::from(topic.own.is_some());
     let is_asked = topic.subscriptions.size() > own;
     if is_asked && message::is_message(event) {
@@ -96,14 +97,15 @@ fn targets(
     }
 }
 
-/// The sessions in which events of a request arrive, in queues that ask something of events.
+/// The sessions in which events of a request arrive, if queues have requirements on the events.
 pub(super) struct TakenIn {
     /// A session is listed once for each event that arrives in it.
     sessions: Vec<(SubscriptionId, String)>,
 }
 
 impl TakenIn {
-    /// Returns the sessions of the events of `request`; `None` if the queues ask nothing of events.
+    /// Returns the sessions of the events of `request`. Returns `None` if the queues have no requirements on the
+    /// events.
     pub(super) fn of(request: &AppendRequest) -> Option<Self> {
         let intake = request.intake.as_ref()?;
         let mut sessions = Vec::new();
@@ -120,8 +122,8 @@ impl TakenIn {
 }
 
 impl Broker {
-    /// Finds who gets an event by its filter. What would keep the thread busy is done in the background, where others get
-    /// their turn in between.
+    /// Finds the subscriptions whose filters match an event. Long evaluations run in the background, in turns with
+    /// other work.
     pub(in crate::broker) async fn targets(
         &self,
         topic: &Arc<TopicEntry>,
@@ -145,8 +147,9 @@ impl Broker {
         (event, found)
     }
 
-    /// Returns what queues of the topic ask of these events; `None` if they ask nothing. Rules cannot be evaluated for
-    /// the events in `unevaluated`, and would make those in `oversized` too large.
+    /// Returns the requirements of the queues of the topic on these events, or `None` if there are none.
+    /// `unevaluated` has the events for which rules cannot be evaluated. `oversized` has the events that rule actions
+    /// would make too large.
     pub(super) fn intake<'a>(
         &self,
         topic: &TopicEntry,
@@ -174,7 +177,7 @@ impl Broker {
         (!intake.is_empty()).then(|| Arc::new(intake))
     }
 
-    /// Finds the messages that have a time to live of their own.
+    /// Returns the times to live of messages that have their own, by the index of the message.
     pub(super) fn own_lives(
         &self,
         events: &[(Event, Vec<SubscriptionId>)],
@@ -184,14 +187,14 @@ impl Broker {
         lives.collect()
     }
 
-    /// Returns the time to live that a message has of its own, by the time scale.
+    /// Returns the time to live that a message specifies, shortened by the time scale.
     pub(in crate::broker) fn own_life(&self, event: &Event) -> Option<Duration> {
         let life = message::time_to_live(event)?;
         Some(self.time_scale().shrink(life))
     }
 
-    /// Accepts messages, all or none. When this returns they are on disk. Returns the numbers of their deliveries,
-    /// which are known if one of them is scheduled.
+    /// Accepts messages, all or none. They are on disk when this function returns. Returns the sequence numbers of
+    /// their deliveries, which are known only if one of the messages is scheduled.
     pub async fn send_messages(
         &self,
         topic: &Arc<TopicEntry>,
@@ -205,7 +208,7 @@ impl Broker {
         self.begin_to_send(accepted).await?.await
     }
 
-    /// Accepts messages after those that were accepted before; the future stores them, from its first poll on.
+    /// Accepts messages in the order of the calls. The returned future stores the messages when it is first polled.
     pub(in crate::broker) async fn begin_to_send(
         &self,
         accepted: AcceptedMessages,
@@ -215,7 +218,7 @@ impl Broker {
         Ok(self.clone().store_messages(at, request))
     }
 
-    /// Sends a message that somebody has typed to a queue or a Service Bus topic, and records that in the audit log.
+    /// Sends a manually entered message to a queue or a Service Bus topic, and records it in the audit log.
     pub async fn send_by_hand(
         &self,
         by: &Caller,
@@ -248,8 +251,8 @@ impl Broker {
         }
     }
 
-    /// Returns what is stored of messages, with whom they go to, if they may be sent, and rules do not make too many copies of
-    /// them beside those that were `made`.
+    /// Returns the store request for messages, with the subscriptions that get them. Fails if the messages may not be
+    /// sent, or if rules make too many copies of them in addition to the copies in `made`.
     pub(in crate::broker) async fn request_of(
         &self,
         accepted: AcceptedMessages,
@@ -275,8 +278,8 @@ impl Broker {
             .await
     }
 
-    /// Wakes who waits for sessions, and counts what is a dead letter from the beginning. Returns the arrival without what
-    /// a queue has dropped because it remembered it.
+    /// Wakes the receivers that wait for sessions, and counts messages that are dead-lettered on arrival. Returns the
+    /// arrival without the duplicates that a queue has dropped.
     pub(super) fn taken_in(
         &self,
         topic: &TopicEntry,
@@ -304,8 +307,9 @@ impl Broker {
         arrival.with_targets(targets.collect())
     }
 
-    /// Cancels messages that are scheduled in a queue or a topic with rules, all copies of each. Returns `false`, and cancels
-    /// none, if one of them cannot be. Of many, some may be cancelled if one of the others is enqueued meanwhile.
+    /// Cancels scheduled messages of a queue or a topic with rules, with all their copies. Returns `false` and
+    /// cancels none if one of the messages cannot be cancelled. If one of many messages is enqueued during the call,
+    /// others may already have been cancelled.
     pub async fn cancel_scheduled(
         &self,
         topic: &TopicEntry,
@@ -336,8 +340,8 @@ impl Broker {
         Ok(true)
     }
 
-    /// Finds the messages with these numbers, and all copies of each: as many as can be scheduled together. Returns `None` if
-    /// one of them is not there.
+    /// Finds the messages with these sequence numbers, with all their copies. Returns `None` if one of the messages
+    /// is missing. Fails if there are more copies than can be scheduled together.
     pub(in crate::broker) async fn numbered(
         &self,
         topic: &TopicEntry,
@@ -364,7 +368,7 @@ impl Broker {
         Ok(found)
     }
 
-    /// Counts cancelled messages, by whose they were.
+    /// Counts cancelled messages by subscription. `cancelled` has one item for each message.
     pub(in crate::broker) fn on_cancelled(
         &self,
         topic: &TopicEntry,

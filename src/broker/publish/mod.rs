@@ -1,4 +1,4 @@
-//! Publishing: match, store, wake the dispatcher.
+//! Publishing: matches events with subscriptions, stores them, and wakes the dispatcher.
 
 pub(super) mod messages;
 pub(super) mod notices;
@@ -28,18 +28,18 @@ use crate::model::topic::{TopicId, TopicKind};
 use crate::store::{AppendRequest, Appended, HandedOver, RequestMark, StoreError};
 use crate::wire::amqp::DecodeError;
 
-/// Steps of filters or rules for one event, beyond which they are evaluated in the background: about a tenth of a
-/// millisecond's worth.
+/// The number of filter or rule steps for one event above which evaluation moves to the background. Takes about a
+/// tenth of a millisecond.
 pub(super) const STEPS_AT_ONCE_MAX: usize = 20_000;
 
-/// Steps after which others get their turn on the thread: about half a millisecond's worth.
+/// The number of steps after which the thread yields to other tasks. Takes about half a millisecond.
 pub(super) const STEPS_IN_A_ROW_MAX: usize = 100_000;
 
-/// Steps of filters after which others get their turn in the background, and of a turn of the forwarder: a few milliseconds'
-/// worth, as for rules.
+/// The number of filter steps after which background evaluation yields, and the number of steps in one turn of the
+/// forwarder. Equals the limit for rules, and takes a few milliseconds.
 pub(super) const STEPS_OF_A_TURN_MAX: usize = RULE_STEPS_MAX;
 
-/// The events that were stored, for those who serve the subscriptions.
+/// Stored events, as reported to the dispatcher and the receivers of the subscriptions.
 pub(super) struct Arrival {
     topic: TopicId,
     /// A subscription is listed once for each event that it gets.
@@ -50,7 +50,7 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// Returns the arrival of the events of a request, for when they are stored.
+    /// Returns the arrival of the events of a request, to report after they are stored.
     pub(super) fn of(request: &AppendRequest) -> Self {
         let events = &request.events;
         Self {
@@ -61,7 +61,7 @@ impl Arrival {
         }
     }
 
-    /// Replaces the targets by those for which deliveries were really stored.
+    /// Replaces the targets by the subscriptions for which deliveries were actually stored.
     fn with_targets(self, targets: Vec<SubscriptionId>) -> Self {
         Self { targets, ..self }
     }
@@ -77,8 +77,8 @@ impl Arrival {
     }
 }
 
-/// Why events were not accepted. Nothing was stored, except that after [`StoreError::Closed`] it may have
-/// been.
+/// The reason why events were not accepted. No event was stored, except that
+/// after [`StoreError::Closed`] the events may have been stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
     #[error("the appliance is stopping")]
@@ -105,9 +105,8 @@ pub enum PublishError {
 }
 
 impl Broker {
-    /// Accepts the events of one request for `topic`, all or none. When this returns they are on disk, with a
-    /// delivery for every subscription that matches. Returns no keys for a repeated request, which stores
-    /// nothing.
+    /// Accepts the events of one request for `topic`, all or none. They are on disk when this function returns, with
+    /// a delivery for every matching subscription. A repeated request stores nothing and returns no keys.
     pub async fn publish(
         &self,
         topic: &Arc<TopicEntry>,
@@ -123,7 +122,7 @@ impl Broker {
         Ok(self.append(topic, accepted).await?)
     }
 
-    /// Accepts events that somebody has typed, as [`Broker::publish`] does, and records that in the audit log.
+    /// Accepts manually entered events like [`Broker::publish`], and records them in the audit log.
     pub async fn publish_by_hand(
         &self,
         by: &Caller,
@@ -143,8 +142,8 @@ impl Broker {
         Ok(self.append(topic, accepted).await?)
     }
 
-    /// Accepts the events of a file of dead letters, as [`Broker::publish`] does, and records that in the audit log. If
-    /// `subscription` is given, they are for that one alone, whatever its filter says.
+    /// Accepts the events of a dead-letter file like [`Broker::publish`], and records the import in the audit log. If
+    /// `subscription` is given, only that subscription gets the events, whatever its filter.
     pub async fn import(
         &self,
         by: &Caller,
@@ -186,7 +185,7 @@ impl Broker {
         self.lets_send(topic, events)
     }
 
-    /// Checks that there is room, and that the status of the queue or the topic allows sending to it.
+    /// Checks that the disk and the entity have room, and that the status of the queue or topic permits sending.
     pub(super) fn lets_send<'a>(
         &self,
         topic: &TopicEntry,
@@ -201,8 +200,8 @@ impl Broker {
         self.has_room(topic, events)
     }
 
-    /// Checks that the queue or the topic has room for these messages. Messages that are being stored at the same
-    /// moment are not counted yet, so several senders at once may fill it a little more.
+    /// Checks that the queue or topic has room for these messages. Messages that are being stored are not yet
+    /// counted, so concurrent senders can exceed the limit slightly.
     fn has_room<'a>(
         &self,
         topic: &TopicEntry,
@@ -219,13 +218,13 @@ impl Broker {
         }
     }
 
-    /// Returns the bytes by which a queue or a topic may grow.
+    /// Returns the number of bytes by which a queue or topic may grow.
     pub(super) fn room(&self, topic: &TopicEntry) -> u64 {
         let most = topic.bytes_max().unwrap_or(u64::MAX);
         most.saturating_sub(self.queue_bytes(&topic.measured))
     }
 
-    /// Returns the bytes that a message to a queue or a topic, or a batch of them, may have.
+    /// Returns the maximum size in bytes of a message, or of a batch of messages, to a queue or topic.
     pub fn message_bytes_max(&self, topic: &TopicEntry) -> u64 {
         let options = self.options();
         let (tier, appliance_max) = (options.service_bus_tier, options.message_bytes_max);
@@ -234,12 +233,14 @@ impl Broker {
         })
     }
 
-    /// Bytes of the messages, dead letters among them, of these queues and subscriptions of messages together.
+    /// Returns the total size in bytes of the messages in these queues and message subscriptions, including dead
+    /// letters.
     pub fn queue_bytes(&self, queues: &[SubscriptionId]) -> u64 {
         self.store().ledger.queue_bytes(queues)
     }
 
-    /// Matches events, some of which are scheduled, with the subscriptions of `topic`, or has them all go to `only` one.
+    /// Matches events with the subscriptions of `topic`. If `only` is given, that subscription gets all events.
+    /// `scheduled` has the enqueue times of scheduled events.
     pub(super) async fn matched(
         &self,
         topic: &Arc<TopicEntry>,
@@ -252,7 +253,7 @@ impl Broker {
             .await
     }
 
-    /// Matches events that are stored in one change with what was `made`.
+    /// Matches events that are stored in the same change as the copies in `made`.
     pub(super) async fn matched_beside(
         &self,
         topic: &Arc<TopicEntry>,
@@ -282,9 +283,9 @@ impl Broker {
         }
     }
 
-    /// Matches events with filters. If that makes too many deliveries of event subscriptions for one change, those are
-    /// created later, unless some of the events are scheduled, or a queue looks at its messages: then they are created at
-    /// once, however many.
+    /// Matches events with filters. If this makes too many deliveries to event subscriptions for one change, those
+    /// deliveries are created later. All deliveries are created at once if some of the events are scheduled or if a
+    /// queue has requirements on its messages.
     pub(super) async fn match_filters(
         &self,
         topic: &Arc<TopicEntry>,
@@ -318,8 +319,7 @@ impl Broker {
         request
     }
 
-    /// Stores the events, and hands them to those who serve the subscriptions, even if nobody waits for this any
-    /// more.
+    /// Stores the events, and reports them to the dispatcher and receivers, even if the caller stops waiting.
     pub(super) async fn append(
         &self,
         topic: &Arc<TopicEntry>,
@@ -340,7 +340,7 @@ impl Broker {
         self.store().ledger.append(accepted, then).await
     }
 
-    /// Returns the request to store, and the function to call once it is stored.
+    /// Returns the request to store, and the function to call after it is stored.
     pub(super) fn ready(
         &self,
         topic: &Arc<TopicEntry>,
@@ -375,7 +375,7 @@ impl Broker {
         (accepted, then)
     }
 
-    /// Wakes those who serve the subscriptions of stored events.
+    /// Wakes the dispatcher and the receivers for the subscriptions of stored events.
     pub(super) fn arrived(&self, topic: &TopicEntry, arrival: Arrival) {
         self.announce(topic, &arrival);
         let mut targets = arrival.targets;
@@ -400,7 +400,7 @@ fn count(events: &[Event]) -> u64 {
     u64::try_from(events.len()).unwrap_or(u64::MAX)
 }
 
-/// A request without events.
+/// Returns a store request without events.
 fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
     AppendRequest {
         topic: topic.topic.id,
@@ -420,7 +420,7 @@ fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
     }
 }
 
-/// The request of a single event.
+/// Returns the store request for a single event, matched with the filters of the topic.
 pub(super) fn matched_alone(topic: &TopicEntry, event: Event, now: Timestamp) -> AppendRequest {
     let targets = topic.fan_out(&event, now);
     AppendRequest {

@@ -1,10 +1,10 @@
 //! Notices: events of the appliance for the subscribers of `everpost-system`.
 //!
-//! The notice of a changed subscription is stored in the transaction of the change: it is disabled, or its
-//! validation has failed. What only the transaction itself knows leaves a mark there, from which the notice
-//! is made: that a replay job has ended, and how many dead letters there are, so that a storm of them is a few
-//! notices. Probations and disk space are known only in memory; their notices wait there too, until they are
-//! stored or the process ends.
+//! The notice that a subscription was disabled or that its validation failed is stored in the transaction of the
+//! change. Notices of finished replay jobs and of new dead letters are known only inside a transaction. The
+//! transaction stores a mark, from which the notice is made later. Many dead letters thus cause only a few notices.
+//! Probations and disk pressure are known only in memory. Their notices wait in memory until they are stored or the
+//! process ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -63,7 +63,7 @@ impl NoticePublisher {
 }
 
 impl Broker {
-    /// `None` while nobody subscribes.
+    /// Returns the notice publisher, or `None` if the topic of notices has no subscriptions.
     pub(in crate::broker) fn notice_publisher(&self) -> Option<NoticePublisher> {
         let registry = self.registry();
         let topic = registry.topic_by_id(SystemTopic::Everpost.id())?;
@@ -74,7 +74,7 @@ impl Broker {
         })
     }
 
-    /// The notice of a change of the registry.
+    /// Returns the request to store the notice of a registry change, if there is one.
     pub(in crate::broker) fn notice_of_change(
         &self,
         change: &RegistryChange,
@@ -84,7 +84,7 @@ impl Broker {
         Some(notice_publisher.accepted(&notice))
     }
 
-    /// Follow-ups for a notice that was stored with a change.
+    /// Counts a notice that was stored with a change, and wakes its subscribers.
     pub(in crate::broker) fn on_notice_stored(&self, notice: Arrival) {
         if let Some(topic) = self.registry().topic_by_id(notice.topic) {
             self.meters().published_of_ours(topic, notice.events);
@@ -109,7 +109,7 @@ impl Broker {
         }
     }
 
-    /// Queues the notice of a probation that began or ended.
+    /// Queues the notice that a probation began or ended.
     pub(in crate::broker) fn note_probation(&self, id: SubscriptionId, change: HealthChange) {
         let registry = self.registry();
         let found = registry.subscription(id);
@@ -130,7 +130,7 @@ impl Broker {
         }
     }
 
-    /// Queues the notices of a changed pressure on the disk.
+    /// Queues the notices of a change in disk pressure.
     pub(in crate::broker) fn note_pressure(
         &self,
         before: Option<Pressure>,
@@ -147,7 +147,7 @@ impl Broker {
         }
     }
 
-    /// Publishes queued notices, and those of new dead letters. Simulations call it themselves.
+    /// Publishes queued notices and the notices of stored marks. Simulations call this function themselves.
     pub async fn publish_notices(&self) {
         if let Err(error) = self.publish_waiting().await {
             tracing::warn!(%error, "notices could not be published and will be retried");
@@ -171,7 +171,7 @@ impl Broker {
         self.publish_owed(&notice_publisher).await
     }
 
-    /// Publishes the notices of the marks that changes have left.
+    /// Publishes the notices for the marks that transactions have stored.
     async fn publish_owed(&self, publisher: &NoticePublisher) -> Result<(), StoreError> {
         let ledger = &self.store().ledger;
         loop {
@@ -197,8 +197,8 @@ impl Broker {
     }
 }
 
-/// The names of a subscription for a notice; `None` for one of a built-in topic, about which there are no
-/// notices.
+/// Returns the names of a subscription for a notice. Returns `None` for a subscription of a built-in topic, because
+/// such subscriptions have no notices.
 fn subscribed(topic: &TopicEntry, subscription: &EventSubscription) -> Option<Subscribed> {
     (!topic.topic.kind.is_built_in()).then(|| Subscribed {
         topic: topic.topic.name.clone(),
@@ -206,7 +206,7 @@ fn subscribed(topic: &TopicEntry, subscription: &EventSubscription) -> Option<Su
     })
 }
 
-/// The notice of a change of this registry.
+/// Returns the notice of a change to this registry, if there is one.
 fn notice_of(registry: &Registry, change: &RegistryChange) -> Option<Notice> {
     let (id, definition, validation) = match change {
         RegistryChange::ChangeSubscription {

@@ -1,7 +1,7 @@
-//! Recording rejected publish requests without delaying publishers.
+//! Recording of rejected publish requests without delaying publishers.
 //!
-//! A rejection is queued while the publisher gets its response; the janitor stores the queue once a second.
-//! The queue is short, which bounds how much a broken publisher can cause to be written.
+//! A rejection is queued while the publisher gets its response. The janitor stores the queue once a second. The queue
+//! is short, so that a faulty publisher cannot cause many writes.
 
 use std::sync::Mutex;
 
@@ -16,7 +16,7 @@ use crate::model::rejection::Rejection;
 pub(in crate::broker) struct UnstoredRejections(Mutex<Vec<Rejection>>);
 
 impl UnstoredRejections {
-    /// Queues `rejection` unless there are enough already.
+    /// Queues `rejection` unless the queue is full, in total or for its topic. Returns whether it was queued.
     fn take(&self, rejection: Rejection) -> bool {
         let mut waiting = self.0.lock().unwrap();
         let same_topic = waiting.iter().filter(|each| each.topic == rejection.topic);
@@ -34,7 +34,7 @@ impl UnstoredRejections {
 }
 
 impl Broker {
-    /// Records a rejected publish request, unless there were too many in this second. Never waits.
+    /// Queues a rejected publish request for recording, unless there were too many in this second. Never waits.
     pub fn note_rejection(&self, rejection: Rejection) {
         if !self.shared.rejections.take(rejection) {
             self.meters().rejections_lost("TooMany", 1);
@@ -48,7 +48,7 @@ impl Broker {
         if count == 0 {
             return;
         }
-        // The little room that is left on the disk is for events.
+        // The remaining disk space is reserved for events.
         if self.disk_is_low() {
             self.meters().rejections_lost("DiskLow", count);
             return;

@@ -1,4 +1,4 @@
-//! The copies of messages that subscriptions of Service Bus topics get by their rules (rule S7).
+//! Rules of Service Bus topics: the message copies that their subscriptions get (rule S7).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,12 +16,14 @@ use crate::store::AppendRequest;
 use crate::wire::amqp::DecodeError;
 use crate::wire::service_bus::copy::SentMessage;
 
-/// The events of a request, with who gets each. What an action changes is an event of its own, so what is stored is
-/// what receivers get; and so is what no rule can be evaluated for.
+/// The events of a request, each with the subscriptions that get it. A message that an action changes is stored as a
+/// separate event, exactly as receivers get it. A message for which a rule cannot be evaluated is also stored as a
+/// separate event.
 #[derive(Default)]
 struct Matched {
     events: Vec<(Event, Vec<SubscriptionId>)>,
-    /// By their places among the events, as the next three.
+    /// The enqueue times of scheduled events, keyed by their index in `events`. The next three fields have the same
+    /// keys.
     scheduled: BTreeMap<usize, Timestamp>,
     unevaluated: BTreeMap<usize, String>,
     oversized: BTreeSet<usize>,
@@ -30,21 +32,21 @@ struct Matched {
     made: MadeCopies,
 }
 
-/// Counts the copies that one change of the store has so far: those of all messages of a request or a transaction.
+/// Counts the copies in one store change, made of all messages of a request or a transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::broker) struct MadeCopies {
     copies: usize,
-    /// Bytes of copies for one subscription, and of what else takes their room.
+    /// The size of copies that only one subscription gets, and of other data that shares their limit.
     bytes: usize,
 }
 
 impl MadeCopies {
-    /// Has so much room taken by something else that is stored in the same change.
+    /// Returns a count that starts with other items in the same store change: `copies` items with `bytes` bytes.
     pub(in crate::broker) fn beside(copies: usize, bytes: usize) -> Self {
         Self { copies, bytes }
     }
 
-    /// Says whether it is more than one change may have.
+    /// Returns whether the count exceeds the limits of one store change.
     pub(in crate::broker) fn is_too_much(self) -> bool {
         self.copies > RULE_COPIES_MAX || self.bytes > RULE_COPIES_BYTES_MAX
     }
@@ -60,7 +62,7 @@ impl MadeCopies {
 }
 
 impl Matched {
-    /// Adds what becomes of a message.
+    /// Adds the original and the copies of a message.
     fn add(
         &mut self,
         of: HeldMessage,
@@ -93,7 +95,7 @@ impl Matched {
             self.push_copy(event.clone(), *of, None)?;
         }
         to.extend(copies.unchanged);
-        // What nobody gets as it was sent has become something else, or nobody gets it at all.
+        // The original is stored only if a subscription gets it unchanged, or if the message has no other copy.
         if !to.is_empty() || self.events.len() == before {
             self.push(event, to, due_at)?;
         }
@@ -113,7 +115,7 @@ impl Matched {
         Ok(())
     }
 
-    /// A copy for one subscription.
+    /// Adds a copy for one subscription.
     fn push_copy(
         &mut self,
         event: Event,
@@ -126,8 +128,9 @@ impl Matched {
 }
 
 impl Broker {
-    /// Holds messages, some of which are scheduled, against the rules of all subscriptions of the topic. What they are
-    /// copied to is added to what was `made`, and is not too much with that. The steps count in `run`, whatever comes of it.
+    /// Evaluates the rules of all subscriptions of the topic for messages. `scheduled` has the enqueue times of
+    /// scheduled messages. Adds the copies to `made`, and fails if there are too many. Adds the steps to `run`, even
+    /// on failure.
     pub(in crate::broker) async fn match_rules(
         &self,
         topic: &Arc<TopicEntry>,
@@ -185,8 +188,8 @@ impl Broker {
     }
 }
 
-/// Holds a message against the rules of a topic. Returns what these make of it. What would keep the thread busy is done in
-/// the background.
+/// Evaluates the rules of a topic for a message. Returns the copies that the rules make. Long evaluations run in the
+/// background.
 async fn copies_by(
     rules: &RuleBook,
     entropy: &Entropy,
@@ -213,18 +216,18 @@ async fn copies_by(
     (sent, copies)
 }
 
-/// A message that was held against filters and rules.
+/// A message after evaluation of filters and rules.
 struct HeldMessage {
     event: Event,
-    /// Who gets it by a filter.
+    /// The subscriptions whose filters match the message.
     to: Vec<SubscriptionId>,
-    /// When it is scheduled.
+    /// The scheduled enqueue time.
     due_at: Option<Timestamp>,
     sent: SentMessage,
     copies: Copies,
 }
 
-/// Adds what becomes of a message. What would keep the thread busy is done in the background.
+/// Adds the original and the copies of a message to `matched`. Long work runs in the background.
 async fn add_copies(
     entropy: &Entropy,
     of: HeldMessage,
@@ -246,11 +249,11 @@ async fn add_copies(
     .await
 }
 
-/// See [`takers`].
+/// The result of [`takers`].
 type Takers = BTreeMap<SubscriptionId, bool>;
 
-/// The subscriptions that take messages now, and whether they keep those as dead letters that a rule cannot be evaluated
-/// for.
+/// Returns the subscriptions that accept messages now. The value is true if the subscription dead-letters messages
+/// for which a rule cannot be evaluated.
 fn takers(topic: &TopicEntry, now: Timestamp) -> Takers {
     let taking = topic
         .message_subscriptions()

@@ -1,5 +1,5 @@
-//! Delivering a stored event to an event subscription that did not match it when it was published and would
-//! now: its filter was corrected, say, or it is newer than the event.
+//! Delivery of a stored event to an event subscription that did not match it when it was published, but matches it
+//! now. For example, the filter was corrected, or the subscription is newer than the event.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::model::subscription::EventSubscription;
 use crate::store::{MessageFacts, SentOutcome, StoreError};
 use crate::wire::explanation::why_not;
 
-/// Why a stored event is not delivered. Nothing is changed.
+/// The reason why a stored event is not delivered. Nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     #[error("there is no event {0}")]
@@ -39,7 +39,7 @@ pub enum SendError {
     Store(#[from] StoreError),
 }
 
-/// A stored event that an event subscription would get.
+/// A match of a stored event with an event subscription that would get it now.
 pub struct Sendable {
     topic: Arc<TopicEntry>,
     subscription: Arc<EventSubscription>,
@@ -48,8 +48,8 @@ pub struct Sendable {
 }
 
 impl Broker {
-    /// Matches a stored event again for one event subscription of its topic, and creates a delivery of it;
-    /// other subscriptions are not affected. Attempts and time to live start now.
+    /// Matches a stored event again with one event subscription of its topic, and creates a delivery. Other
+    /// subscriptions are not affected. The attempts and the time to live of the delivery start now.
     pub async fn send_stored(
         &self,
         by: &Caller,
@@ -87,8 +87,8 @@ impl Broker {
         }
     }
 
-    /// Matches a stored event again for one event subscription of its topic. Fails if the event would not go to it
-    /// at `now`.
+    /// Matches a stored event again with one event subscription of its topic. Fails if the subscription would not get
+    /// the event at `now`.
     pub async fn match_again(
         &self,
         key: EventKey,

@@ -1,8 +1,8 @@
-//! Resubmitting dead letters: a single one, a selection, or the batch of a replay job.
+//! Resubmission of dead letters: a single dead letter, a selection, or the batch of a replay job.
 //!
-//! Decisions are made here, on deliveries as they were read. The store then applies them in one transaction,
-//! except to deliveries that have changed in between. A resubmission to a URL is one request, whose response
-//! decides.
+//! This module decides about the deliveries as they were read. The store then applies the decisions in one
+//! transaction, and skips deliveries that have changed meanwhile. A resubmission to a URL is one request, and its
+//! response decides the result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -39,25 +39,25 @@ use crate::wire::{self, BadInput};
 /// Dead letters to resubmit.
 #[derive(Clone, Debug)]
 pub struct DeadLetterResubmission {
-    /// At most [`crate::model::limits::REPLAY_BATCH_MAX`], to a URL at most
-    /// [`crate::model::limits::REPLAY_REQUESTS_MAX`].
+    /// The dead letters to resubmit: at most [`crate::model::limits::REPLAY_BATCH_MAX`], or at most
+    /// [`crate::model::limits::REPLAY_REQUESTS_MAX`] if the target is a URL.
     pub deliveries: Vec<DeliveryId>,
     pub target: ReplayTarget,
-    /// Allowed for a single one.
+    /// The replacement of the event. Allowed only for a single dead letter.
     pub edit: Option<EventEdit>,
 }
 
 /// A replacement of an event, as JSON text.
 #[derive(Clone, Debug)]
 pub enum EventEdit {
-    /// A whole event in the input schema of its topic; of a message the body, as a text that need not be JSON.
+    /// A whole event in the input schema of its topic. For a message, the text is the new body and need not be JSON.
     Event(String),
-    /// Other data; for custom input, where the event is all data, the event. Of a message the body: a string is a text unless
-    /// the message says that it holds JSON.
+    /// The new data of the event. With a custom input schema, where all of the event is data, the new event. For a
+    /// message, the new body: a JSON string becomes plain text unless the content type of the message is JSON.
     Data(String),
 }
 
-/// The reason that a dead letter was not resubmitted. It stays as it is.
+/// The reason why a dead letter was not resubmitted. The dead letter is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResubmitError {
     #[error("there is no delivery {0}")]
@@ -83,11 +83,11 @@ pub enum ResubmitError {
 /// The decision about a candidate.
 pub(super) type Decided = Result<ResubmittedDelivery, (ResubmitCandidate, NotResubmitted)>;
 
-/// A request to a URL that is still to be made.
+/// A pending request to a URL.
 struct UrlRequest {
     of: ResubmitCandidate,
     topic: Arc<TopicEntry>,
-    /// The delivery's own subscription, with the URL as its webhook.
+    /// The original subscription of the delivery, with the URL as its webhook.
     subscription: EventSubscription,
     url: EndpointUrl,
     event: StoredEvent,
@@ -100,7 +100,7 @@ enum ResubmitStep {
 }
 
 impl Broker {
-    /// Resubmits a dead letter to its own subscription. Returns the new delivery.
+    /// Resubmits a dead letter to its original subscription. Returns the new delivery.
     pub async fn resubmit(&self, by: &Caller, id: DeliveryId) -> Result<DeliveryId, ResubmitError> {
         let request = DeadLetterResubmission {
             deliveries: vec![id],
@@ -113,7 +113,7 @@ impl Broker {
         Ok(fresh.expect("its own subscription gets a delivery"))
     }
 
-    /// Resubmits dead letters. Returns one result for each, in their order, without duplicates.
+    /// Resubmits dead letters, ignoring repeated ids. Returns one result for each id, in the order of the request.
     pub async fn resubmit_all(
         &self,
         by: &Caller,
@@ -144,7 +144,7 @@ impl Broker {
         let is_readable = |each: &ResubmitCandidate| each.event.is_some() || request.edit.is_some();
         let (dead, damaged): (Vec<_>, Vec<_>) = dead.into_iter().partition(is_readable);
         results.extend(damaged.iter().map(|each| {
-            // Its new delivery would be dead-lettered for the same reason.
+            // A new delivery of an unreadable event would be dead-lettered again for the same reason.
             let error = ResubmitError::Rejected(each.delivery, NotResubmitted::EventUnreadable);
             (each.delivery, Err(error))
         }));
@@ -187,7 +187,8 @@ impl Broker {
         by.did(action, target)
     }
 
-    /// Stores the decisions, in changes of bounded size. Each has an audit entry of its own, with its number.
+    /// Stores the decisions in changes of bounded size. Each change has its own audit entry with its number of dead
+    /// letters.
     async fn carry_out(
         &self,
         decided: Vec<Decided>,
@@ -247,7 +248,8 @@ impl Broker {
         }
     }
 
-    /// How many resubmissions one change stores, of those that make so many deliveries: at least one.
+    /// Returns the number of resubmissions that fit into one change, at least one. `deliveries` has the number of
+    /// deliveries that each resubmission makes.
     pub(super) fn resubmitted_at_once(&self, deliveries: impl Iterator<Item = usize>) -> usize {
         let most = self.shared.change_deliveries_max;
         let sums = deliveries.scan(0, |sum, each| {
@@ -257,7 +259,8 @@ impl Broker {
         sums.take_while(|sum| *sum <= most).count().max(1)
     }
 
-    /// Wakes the dispatcher and receivers, and counts. Returns the subscriptions that have something due now.
+    /// Counts resubmissions, and wakes the dispatcher and the receivers. Returns the subscriptions that have new
+    /// deliveries.
     pub(super) fn follow_up(&self, done: &[Resubmitted], now: Timestamp) -> Vec<SubscriptionId> {
         let registry = self.registry();
         self.meters().resubmitted(done.len());
@@ -275,7 +278,7 @@ impl Broker {
         targets
     }
 
-    /// The edited event.
+    /// Returns the event of a candidate with the edit applied.
     fn edited(&self, edit: &EventEdit, of: &ResubmitCandidate) -> Result<Event, ResubmitError> {
         let registry = self.registry();
         let deleted = || ResubmitError::Rejected(of.delivery, NotResubmitted::TopicDeleted);
@@ -305,7 +308,7 @@ impl Broker {
         }
     }
 
-    /// Reads one event as its publisher would send it.
+    /// Decodes one event in the input schema of its topic.
     fn decode_one(&self, entry: &TopicEntry, event: &str) -> Result<Event, BadInput> {
         let schema = entry.topic.kind.input_schema();
         let (kind, body) = match schema {
@@ -322,7 +325,7 @@ impl Broker {
         Ok(events.pop().expect("one event goes in, so one comes out"))
     }
 
-    /// Decides about each candidate. Requests to a URL are made concurrently.
+    /// Decides about each candidate, and makes the requests to a URL concurrently.
     pub(super) async fn decide_all(
         &self,
         candidates: Vec<ResubmitCandidate>,
@@ -452,7 +455,7 @@ impl Broker {
         })))
     }
 
-    /// Makes one request. A late response is not waited for, since it would have no effect.
+    /// Sends one request to a URL. A response after the deadline is ignored, since it would have no effect.
     async fn send_to_url(&self, request: UrlRequest) -> ResubmittedDelivery {
         let started_at = self.clock().now();
         let delivery_request = DeliveryRequest {
@@ -486,7 +489,7 @@ impl Broker {
     }
 }
 
-/// How many deliveries a resubmission makes.
+/// Returns the number of deliveries that a resubmission makes.
 pub(super) fn deliveries_of(resubmission: &ResubmittedDelivery) -> usize {
     match &resubmission.to {
         ResubmitTarget::Topic { targets, .. } => targets.len(),
@@ -495,8 +498,8 @@ pub(super) fn deliveries_of(resubmission: &ResubmittedDelivery) -> usize {
     }
 }
 
-/// The subscription with another webhook, without its custom headers and credentials: those are secrets of
-/// its own receiver.
+/// Returns the subscription with another webhook. Omits its custom headers and credentials, which are secrets of the
+/// original receiver.
 fn with_webhook(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription {
     let pace = *own.definition.destination.pace();
     let mut subscription = own.clone();
@@ -521,7 +524,8 @@ pub(super) fn resubmitted(outcomes: Vec<ResubmitOutcome>) -> Vec<Resubmitted> {
     done.collect()
 }
 
-/// The result of a request that there was no place for. Whoever asked for it is told, and may ask again.
+/// Returns the result of a request that was not sent because too many host names are being looked up. The error is
+/// returned to the caller, who can try again.
 fn not_sent() -> AttemptResult {
     AttemptResult {
         error: Some("too many host names are being looked up".to_owned()),
@@ -529,7 +533,7 @@ fn not_sent() -> AttemptResult {
     }
 }
 
-/// Why an endpoint did not accept the event.
+/// Returns the reason why an endpoint did not accept the event.
 fn endpoint_error(result: &AttemptResult) -> String {
     match (result.status(), &result.error) {
         (Some(status), _) => format!("the URL answered {status}"),

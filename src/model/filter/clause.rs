@@ -11,10 +11,10 @@ use crate::model::filter::value::{FilterValue, Node, Scalar, show_text};
 use crate::model::filter::view::EventView;
 use crate::model::filter::{Dialect, PartResult, remark_on_star};
 
-/// Values of another type than the operator's count as missing (rule A).
+/// The remark on a value whose type the operator does not take: it counts as missing (rule A).
 const OF_ANOTHER_TYPE: &str = "a value of another type than the operator takes counts as missing";
 
-/// The remark on a key that is not found.
+/// The remark on a key that is not found in the event but is found in its data.
 const IS_IN_DATA: &str = "its data has one of that name: write `data.` before the key";
 
 /// An advanced filter.
@@ -37,8 +37,8 @@ pub enum Operand {
     Texts(Vec<Text>),
 }
 
-/// Advanced filters, all of which must match. The same for every kind of subscription; only their place in
-/// the definition differs.
+/// Advanced filters, all of which must match. Every kind of subscription uses this type. Only the place of the filters
+/// in its definition differs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Conditions {
     pub clauses: Vec<Clause>,
@@ -57,7 +57,7 @@ impl Conditions {
         })
     }
 
-    /// The result of each for `event`.
+    /// Returns the result of every clause for `event`.
     pub(super) fn explain(
         &self,
         event: &EventView<'_>,
@@ -91,7 +91,7 @@ impl Clause {
         found.map_or(1, |found| found.value().steps() * values)
     }
 
-    /// Why the value at the key decides differently than expected.
+    /// Explains why the value at the key gives another result than a user may expect.
     fn remark(&self, found: &Node<'_>, on_arrays: bool) -> Option<&'static str> {
         if self.operator.row().takes == Takes::Nothing {
             return None;
@@ -113,7 +113,7 @@ impl Clause {
         match found.map(Node::value) {
             None | Some(FilterValue::Null) => without_key,
             Some(_) if row.takes == Takes::Nothing => !row.passes_without_key,
-            // Of another type, hence as good as missing.
+            // An operator that takes values takes no objects, so an object counts as missing.
             Some(FilterValue::Object(_)) => without_key,
             Some(FilterValue::Scalar(value)) => self
                 .hits(value)
@@ -164,7 +164,7 @@ impl Clause {
 }
 
 impl Operand {
-    /// How many values it counts for against the limit; a range is one value (rule 4.4).
+    /// Returns the number of values that count against the limit; a range is one value (rule 4.4).
     pub fn value_count(&self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -175,7 +175,7 @@ impl Operand {
         }
     }
 
-    /// The values as they are written; a range in brackets.
+    /// Returns the values as text; a range is in brackets.
     pub fn values(&self) -> Vec<String> {
         let range = |(low, high): &(Decimal, Decimal)| format!("[{low},{high}]");
         match self {
@@ -217,7 +217,7 @@ impl Operand {
     }
 }
 
-/// `data.total is greater than 100`.
+/// Writes the clause as text, such as `data.total is greater than 100`.
 impl fmt::Display for Clause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.key.as_str(), self.operator.row().meaning)?;

@@ -4,8 +4,8 @@ use crate::model::filter::text::Text;
 use crate::model::filter::value::Node;
 use crate::model::filter::view::EventView;
 
-/// Name of an envelope property, or a dotted path that begins with `data`. No escapes: a name that
-/// holds a dot cannot be addressed.
+/// Name of an envelope property, or a dotted path that begins with `data`. There are no escapes, so a property whose
+/// name holds a dot cannot be addressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterKey {
     name: Text,
@@ -40,7 +40,7 @@ impl FilterKey {
         self.name.as_str()
     }
 
-    /// The value of `event` at the key; `None` if there is none, not even `null`.
+    /// Returns the value of `event` at the key; `None` if the event has no value there. A `null` is a value.
     pub(super) fn find<'v, 'a>(&self, event: &'v EventView<'a>) -> Option<&'v Node<'a>> {
         if let Some(rest) = self.below_data() {
             return event.data()?.at(rest);
@@ -49,7 +49,7 @@ impl FilterKey {
         in_root.or_else(|| event.envelope(self.name.folded()))
     }
 
-    /// The rest of a path that begins with `data`.
+    /// Returns the path without its first part, if that part is `data`.
     fn below_data(&self) -> Option<&[Text]> {
         let (root, rest) = self
             .path

@@ -22,14 +22,14 @@ pub use view::EventView;
 
 use value::show_text;
 
-/// Steps that a filter takes besides those of its values: about as much work as to find it and to look at its parts.
+/// Steps for a filter itself, in addition to the steps for its values: roughly the work to find the filter and read its
+/// parts.
 const FILTER_STEPS: usize = 20;
 
-/// The remark on a text that somebody may have meant for a pattern.
+/// The remark on a filter text with `*`, which a user may have meant as a wildcard.
 pub const STAR: &str = "* is an ordinary character and no wildcard";
 
-/// Which rules a filter follows where they differ: those of custom topics (rule 4) or of namespace topics
-/// (rule N4).
+/// The rules that a filter follows where custom topics (rule 4) and namespace topics (rule N4) differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     #[default]
@@ -42,11 +42,11 @@ pub enum Dialect {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Filter {
     pub dialect: Dialect,
-    /// `None` means every type, and so does `All` among those of custom topics.
+    /// `None` means every type. In a filter of a custom topic, the entry `All` means every type, too.
     pub included_event_types: Option<Vec<String>>,
     pub subject_begins_with: Text,
     pub subject_ends_with: Text,
-    /// Applies only to the two parts above.
+    /// Applies only to `subject_begins_with` and `subject_ends_with`.
     pub subject_case_sensitive: bool,
     pub advanced: Conditions,
 }
@@ -68,7 +68,7 @@ pub struct PartResult {
     pub holds: bool,
     /// An explanation, if the values alone do not explain the result.
     pub remark: Option<&'static str>,
-    /// Is true if the part looks into what the event carries, which not everybody may see.
+    /// Is true if the part reads the data of the event, which not every user may see.
     pub is_of_data: bool,
 }
 
@@ -85,7 +85,7 @@ pub enum FilterPart {
 }
 
 impl Dialect {
-    /// The advanced filter at `index`, as this dialect calls it.
+    /// Returns the advanced filter at `index`, by the name of the list in this dialect.
     fn part(self, index: usize) -> FilterPart {
         match self {
             Self::Basic => FilterPart::Advanced(index),
@@ -127,7 +127,7 @@ impl FilterResult {
 const UNSEEN: &str = "data that only operators see";
 
 impl FilterResult {
-    /// Removes what is hidden from users who may not see what events carry: the values, and whether there are any.
+    /// Hides, for users who may not see the data of events, the values of data and whether there are any.
     pub fn without_data(mut self) -> Self {
         for part in self.parts.iter_mut().filter(|part| part.is_of_data) {
             part.saw = Some(UNSEEN.to_owned());
@@ -154,7 +154,7 @@ impl Filter {
             && self.advanced.hold(event, self.dialect)
     }
 
-    /// The result of every part for `event`. Agrees with [`Filter::matches`].
+    /// Returns the result of every part for `event`, consistent with [`Filter::matches`].
     pub fn explain(&self, event: &EventView<'_>) -> FilterResult {
         event.add_steps(self.steps());
         let basic = [
@@ -168,12 +168,13 @@ impl Filter {
         }
     }
 
-    /// How many it takes besides those of its values, see [`EventView::steps`].
+    /// Returns the steps for this filter without the steps for its values, see [`EventView::steps`].
     fn steps(&self) -> usize {
         FILTER_STEPS + self.included_event_types.as_ref().map_or(0, Vec::len)
     }
 
-    /// Equality with one of the types: ordinal (rule A), or in any letter case.
+    /// Returns whether `event_type` equals one of the included types: exactly (rule A), or in any letter case for a
+    /// namespace topic.
     fn type_matches(&self, event_type: &str) -> bool {
         let is_type = |included: &String| match self.dialect {
             Dialect::Basic => included == event_type,
@@ -262,7 +263,7 @@ impl Filter {
     }
 }
 
-/// Says of texts that do not match what they do not mean.
+/// Returns [`STAR`] if the part does not match and one of `texts` contains `*`.
 fn remark_on_star<'a>(
     holds: bool,
     texts: impl IntoIterator<Item = &'a Text>,

@@ -1,22 +1,22 @@
 //! Numbers as they are written in JSON, compared digit by digit.
 //!
-//! Without binary fractions: 0.1 is exactly 0.1, and identifiers of twenty digits differ where they differ.
+//! Comparison uses no binary fractions: 0.1 is exactly 0.1, and identifiers of twenty digits stay exact.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 /// A decimal number of any length: ±0.`digits` × 10^`exponent`.
 ///
-/// Exact for exponents up to 18 digits; beyond, the exponent stays at that bound.
+/// Exact for exponents up to 18 digits; a larger exponent is set to `EXPONENT_MAX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decimal {
     negative: bool,
     exponent: i64,
-    /// Neither begins nor ends with a zero, so that equal numbers are written alike; empty for zero.
+    /// Digits without leading and trailing zeros, so that equal numbers have equal digits; empty for zero.
     digits: String,
 }
 
-/// Far beyond what a number in an event can have, and safe to add a length to.
+/// The largest exponent: far larger than in any event, and small enough that adding a length does not overflow.
 const EXPONENT_MAX: i64 = 1_000_000_000_000_000_000;
 
 /// Zeros that are written out before an exponent is used instead.
@@ -57,7 +57,7 @@ impl Decimal {
     }
 
     fn cmp_magnitude(&self, other: &Self) -> Ordering {
-        // Digits after the point compare like words.
+        // Digits after the decimal point compare in lexical order.
         let by_exponent = self.exponent.cmp(&other.exponent);
         by_exponent.then_with(|| self.digits.cmp(&other.digits))
     }
@@ -79,7 +79,7 @@ fn parse_power(text: &str) -> Option<i64> {
     if digits.is_empty() || !all_digits(digits) {
         return None;
     }
-    // Nothing but its length keeps a row of digits from being a number.
+    // A text of digits alone fails to parse only if it is too long.
     let power = digits.parse().unwrap_or(EXPONENT_MAX);
     Some(sign * power.min(EXPONENT_MAX))
 }
@@ -107,7 +107,7 @@ impl PartialOrd for Decimal {
     }
 }
 
-/// JSON's notation, the same for equal numbers.
+/// Writes the number in JSON's notation. Equal numbers give equal text.
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.negative {

@@ -1,6 +1,6 @@
 //! The operators of advanced filters (rule 4.2).
 //!
-//! To add one: a variant, its row in [`Operator::ALL`], an arm in `Clause::hits`, lines in the `check`
+//! To add an operator, add a variant, its row in [`Operator::ALL`], an arm in `Clause::hits`, and lines in the `check`
 //! of `tests.rs`. Parser, forms and documentation read the rows.
 
 /// How a value of an event is compared with the values of a filter.
@@ -34,10 +34,10 @@ pub enum Takes {
     Number,
     /// Any of them.
     Numbers,
-    /// Any of them, each with both of its ends.
+    /// Ranges, of which one must match; both ends are included.
     Ranges,
     Bool,
-    /// Any of them, in any letter case.
+    /// Texts, of which one must match in any letter case.
     Texts,
 }
 
@@ -48,11 +48,11 @@ pub struct OperatorRow {
     /// Azure's name.
     pub name: &'static str,
     pub takes: Takes,
-    /// Passes where the operator without `Not` would not; of an array, no element may match.
+    /// Is true if the operator passes where its form without `Not` would not. No element of an array may match then.
     pub negated: bool,
     /// Is true if an event passes whose value at the key is missing, `null` or of another type.
     pub passes_without_key: bool,
-    /// Stands between a key and the values: `data.total` … `100`.
+    /// The words between the key and the values in the text of a filter: `data.total` … `100`.
     pub meaning: &'static str,
 }
 
@@ -81,7 +81,7 @@ impl Operator {
         row(Self::IsNotNull, "IsNotNull", Takes::Nothing, "exists and is not null"),
     ];
 
-    /// Its properties.
+    /// Returns the row of the operator.
     pub fn row(self) -> &'static OperatorRow {
         &Self::ALL[self as usize]
     }

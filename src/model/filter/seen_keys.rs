@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use crate::model::filter::value::{FilterValue, Node};
 use crate::model::filter::view::EventView;
 
-/// Keys that are collected: more would not help anybody to choose one.
+/// The most keys to collect; a longer list would not help a user to choose one.
 const KEYS_MAX: usize = 200;
 
-/// Nested objects that are looked into.
+/// The greatest nesting of objects whose keys are collected.
 const DEPTH_MAX: usize = 8;
 
-/// Keys that some events have a value at, each once.
+/// Keys at which at least one event has a value, without duplicates.
 #[derive(Clone, Debug, Default)]
 pub struct SeenKeys(BTreeSet<String>);
 
@@ -33,7 +33,7 @@ impl SeenKeys {
         self.0.into_iter()
     }
 
-    /// An object has no value of its own to compare with.
+    /// Adds `key`, or for an object the keys of its members, since an object cannot be compared with a value.
     fn add_node(&mut self, node: &Node<'_>, key: &str, depth: usize) {
         match node.value() {
             FilterValue::Object(_) => self.add_members(node, &format!("{key}."), depth),
@@ -48,7 +48,7 @@ impl SeenKeys {
         let Some(depth) = depth.checked_sub(1) else {
             return;
         };
-        // No key can name the others.
+        // A filter key cannot address a member whose name is empty or contains a dot.
         let named = members
             .iter()
             .filter(|(name, _)| !name.is_empty() && !name.contains('.'));

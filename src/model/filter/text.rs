@@ -27,10 +27,10 @@ impl<T: Into<String>> From<T> for Text {
     }
 }
 
-/// The form in which two texts are equal that differ in letter case alone.
+/// Returns a form that is equal for two texts that differ only in letter case.
 ///
-/// Character by character, so that a folded prefix, suffix or part of a text is one of the folded text
-/// too; `str::to_lowercase` does not promise that (it looks at the neighbours of a sigma).
+/// Folds character by character, so that the folded form of a prefix, suffix or part of a text is a prefix, suffix or
+/// part of the folded text. `str::to_lowercase` does not promise that: it looks at the neighbors of a sigma.
 pub(super) fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -38,7 +38,7 @@ pub(super) fn fold(text: &str) -> String {
     text.chars().map(fold_char).collect()
 }
 
-/// Upper case first brings together the letters that share a capital, such as the two small sigmas.
+/// Converts to upper case first, so that letters with one capital, such as the two small sigmas, become equal.
 fn fold_char(letter: char) -> char {
     let upper = single(letter.to_uppercase()).unwrap_or(letter);
     single(upper.to_lowercase()).unwrap_or(upper)

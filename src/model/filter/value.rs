@@ -1,4 +1,4 @@
-//! Values of an event, read from its JSON text as far as filters ask for them.
+//! Values of an event, parsed from its JSON text only where a filter needs them.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -10,13 +10,13 @@ use serde_json::value::RawValue;
 use crate::model::filter::number::Decimal;
 use crate::model::filter::text::{Text, fold};
 
-/// Bytes of a text that one step compares: about as much work as to look at a number.
+/// Bytes of a text that count as one step: roughly the work to compare a number.
 const STEP_BYTES: usize = 16;
 
 /// Characters of a value that an explanation shows.
 const SHOWN_MAX: usize = 200;
 
-/// A value that is read when it is first looked at.
+/// A value that is parsed on first use.
 pub(super) struct Node<'a> {
     written: WrittenNumber<'a>,
     value: OnceCell<FilterValue<'a>>,
@@ -49,8 +49,8 @@ pub(super) enum Scalar {
     },
 }
 
-/// The members of an object by folded name. Of those of one folded name the last of the text comes last, and the others
-/// by name, each name in the order of the text.
+/// The members of an object, sorted by folded name. Among members with one folded name, the last one in the JSON text
+/// comes last. The others are sorted by name, and members with one name keep the order of the text.
 pub(super) struct FoldedMembers<'a>(Vec<Member<'a>>);
 
 struct Member<'a> {
@@ -65,7 +65,7 @@ impl<'a> Node<'a> {
         Self::new(WrittenNumber::Text(text))
     }
 
-    /// JSON text. What cannot be read counts as `null`; the doors let no such text in.
+    /// Takes JSON text. Invalid JSON counts as `null`; no input of the appliance accepts such text.
     pub(super) fn json(text: &'a str) -> Self {
         Self::new(WrittenNumber::Json(text.trim_ascii()))
     }
@@ -166,7 +166,8 @@ impl<'a> FoldedMembers<'a> {
         self.0.iter().map(|member| (&*member.name, &member.node))
     }
 
-    /// The member of that name: exactly, else in any letter case (rule 4.3). Of several, the last.
+    /// Returns the member with exactly this name, else one that differs only in letter case (rule 4.3). If there are
+    /// several, the last one counts.
     fn get(&self, name: &Text) -> Option<&Node<'a>> {
         let start = self
             .0
@@ -182,7 +183,7 @@ impl<'a> FoldedMembers<'a> {
     }
 }
 
-/// Reads one level; what lies deeper stays text.
+/// Parses one level of the JSON text; nested values remain text.
 fn read(json: &str) -> Option<FilterValue<'_>> {
     match json.as_bytes().first()? {
         b'n' => Some(FilterValue::Null),
@@ -220,8 +221,8 @@ fn read_attribute(json: &str) -> Option<Scalar> {
     }
 }
 
-/// A JSON string, with a replacement character for every escape that is no character (half of a
-/// surrogate pair): one such name must not hide its neighbours.
+/// A JSON string, with a replacement character for an escape that is half of a surrogate pair. One invalid name must
+/// not make the other members unreadable.
 struct JsonText<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for JsonText<'de> {
@@ -270,7 +271,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
             let node = Node::json(value.get());
             members.push(Member { name, folded, node });
         }
-        // Stable: among equals the order of the text remains.
+        // The sort is stable: members with equal folded names keep the order of the text.
         members.sort_by(|one, other| one.folded.cmp(&other.folded));
         for alike in members.chunk_by_mut(|one, other| one.folded == other.folded) {
             if let [others @ .., _] = alike {

@@ -8,11 +8,11 @@ use crate::model::filter::value::Node;
 
 /// An event that is compared with many filters.
 ///
-/// Costs nothing to create. What filters need is parsed at most once, and of `data` only the objects on the
-/// way.
+/// Creation parses nothing. Every value is parsed at most once, and in `data` only the objects on the path of a filter
+/// key.
 pub struct EventView<'a> {
     event: &'a Event,
-    /// `event.source`, or what it stands for.
+    /// `event.source`, or the resource id of the topic for an event without a source.
     source: &'a str,
     schema: EnvelopeSchema,
     folded_subject: OnceCell<String>,
@@ -22,7 +22,7 @@ pub struct EventView<'a> {
     steps: Cell<usize>,
 }
 
-/// The input schemas differ in how they call the envelope's properties.
+/// The input schema, which determines the names of the envelope's properties.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EnvelopeSchema {
     EventGrid,
@@ -30,7 +30,7 @@ enum EnvelopeSchema {
     Custom,
 }
 
-/// Older names of CloudEvents attributes (rule 4.3), beside what they are called now.
+/// Older names of CloudEvents attributes (rule 4.3), each with its current name.
 const ALIASES: [(&str, &str); 3] = [
     ("eventid", "id"),
     ("eventtype", "type"),
@@ -38,8 +38,8 @@ const ALIASES: [(&str, &str); 3] = [
 ];
 
 impl<'a> EventView<'a> {
-    /// A view of an event in the Event Grid schema or of a CloudEvent. `default_source` is the resource
-    /// id of the topic, which an event without a source of its own is seen with.
+    /// Creates the view of an event in the Event Grid schema or of a CloudEvent. `default_source`, the resource id of
+    /// the topic, replaces the source of an event that has none.
     pub fn new(event: &'a Event, default_source: &'a str) -> Self {
         // Only CloudEvents come without a data version.
         let schema = match event.data_version {
@@ -99,7 +99,7 @@ impl<'a> EventView<'a> {
         self.data.as_ref()
     }
 
-    /// The object whose properties are addressed by their bare names, if the schema has that.
+    /// Returns the object whose properties filters address without `data.`; `None` unless the topic maps custom input.
     pub(super) fn root(&self) -> Option<&Node<'a>> {
         self.data()
             .filter(|_| self.schema == EnvelopeSchema::Custom)
@@ -111,7 +111,7 @@ impl<'a> EventView<'a> {
         properties.iter().map(|(name, _)| *name)
     }
 
-    /// The envelope's property of that folded name.
+    /// Returns the envelope's property whose folded name is `name`.
     pub(super) fn envelope(&self, name: &str) -> Option<&Node<'a>> {
         let named = |name: &str| {
             let properties = self.envelope.get_or_init(|| self.read_envelope());

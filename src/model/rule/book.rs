@@ -20,11 +20,11 @@ use crate::model::subscription::SubscriptionId;
 pub struct RuleBook {
     /// By subscription and the name's key.
     rules: RedBlackTreeMapSync<SubscriptionId, RedBlackTreeMapSync<String, Arc<Rule>>>,
-    /// Made for the first message after a change.
+    /// The compiled rules, built for the first message after a change.
     ready: OnceLock<Arc<CompiledRules>>,
 }
 
-/// Its rules, whatever the order in which they came.
+/// Prints the rules by subscription, independent of the order in which they were added.
 impl fmt::Debug for RuleBook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let subscriptions = self.rules.keys();
@@ -33,27 +33,28 @@ impl fmt::Debug for RuleBook {
     }
 }
 
-/// A rule and whose it is.
+/// A rule and the subscription that it belongs to.
 type Place = (SubscriptionId, Arc<Rule>);
 
-/// The rules in the form in which messages are held against them.
+/// The rules, compiled for matching messages.
 #[derive(Debug, Default)]
 struct CompiledRules {
     by_correlation: CorrelationIndex<Place>,
-    /// All others, which are evaluated for every message: those of the subscriptions with the fewest first.
+    /// The rules without a correlation filter, which are evaluated for every message. Subscriptions with the fewest
+    /// such rules come first.
     others: Vec<(SubscriptionId, Vec<Arc<Rule>>)>,
 }
 
 /// The copies that rules make of a message.
 #[derive(Debug, Default, PartialEq)]
 pub struct Copies {
-    /// Who gets it as it is: one copy each, for all matching rules without an action.
+    /// The subscriptions that get an unchanged copy: one each, for all matching rules without an action.
     pub unchanged: BTreeSet<SubscriptionId>,
-    /// The matching rules with an action, each of which makes a copy of its own, in the order of subscriptions and names.
+    /// The copies made by matching rules with an action, one per rule, ordered by subscription and rule name.
     pub changing: Vec<ChangedCopy>,
-    /// Who has a rule that cannot be evaluated for it, and the first problem of each.
+    /// The subscriptions with a rule that cannot be evaluated for the message, and the first problem of each.
     pub unevaluated: BTreeMap<SubscriptionId, String>,
-    /// Is true if the steps were too few for some of the rules.
+    /// Is true if the steps were not sufficient for all rules.
     pub is_cut: bool,
 }
 
@@ -111,8 +112,9 @@ impl RuleBook {
         self.rules.values().flat_map(|rules| rules.values())
     }
 
-    /// Applies the rules to `message` for the subscriptions that take messages. Each subscription has an equal part of
-    /// the steps, and of those that the ones before it have left, so that the rules of one cost no other its messages.
+    /// Applies the rules to `message` for the subscriptions that `takes` accepts. Each subscription gets an equal share
+    /// of the remaining steps, so that the rules of one subscription cannot deprive another subscription of its
+    /// messages.
     pub fn copies(
         &self,
         message: &dyn MessageView,
@@ -173,7 +175,7 @@ impl RuleBook {
 }
 
 impl Copies {
-    /// Adds what a rule makes of a message.
+    /// Adds the copy that a rule makes of a message, if the rule matches.
     fn add(
         &mut self,
         of: SubscriptionId,

@@ -38,7 +38,7 @@ pub(super) enum Condition {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum CorrelationKey {
     Bool(bool),
-    /// In its only form.
+    /// A number in normal form.
     Number(DecimalNumber),
     Timestamp(PreciseTime),
     Duration(i64),
@@ -53,7 +53,7 @@ impl CorrelationFilter {
         FIELDS
     }
 
-    /// Returns about how many bytes of memory it takes, here and in the index.
+    /// Returns the approximate memory use of the filter and its index entries, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let system = self.system.iter().map(|(_, value)| value.len());
         let user = self.user.iter();
@@ -95,7 +95,7 @@ impl CorrelationFilter {
         Ok(true)
     }
 
-    /// The first of what is asked for that `message` does not have, in a sentence; `None` if it matches.
+    /// Describes the first condition that `message` does not meet, in a sentence; `None` if the message matches.
     pub fn difference(&self, message: &dyn MessageView) -> Option<String> {
         let system = self.system.iter().find_map(|(property, text)| {
             let found = message.system(*property);
@@ -116,7 +116,8 @@ impl CorrelationFilter {
         })
     }
 
-    /// Returns the conditions that all have to hold; `None` if they never can, since one of the values equals nothing.
+    /// Returns the conditions, all of which must hold; `None` if one of the values equals nothing, so that no message
+    /// can match.
     pub(super) fn conditions(&self) -> Option<Vec<Condition>> {
         let system = self
             .system
@@ -141,7 +142,7 @@ pub(super) fn offered(message: &dyn MessageView) -> Vec<Condition> {
         .into_iter()
         .filter_map(|(name, value)| Some(Condition::User(name.to_lowercase(), key(&value)?)));
     let mut offered: Vec<Condition> = system.chain(user).collect();
-    // Names that differ in their letter case alone would find the same filters twice.
+    // Remove duplicates: property names that differ only in letter case would find the same filters twice.
     offered.sort_unstable();
     offered.dedup();
     offered
@@ -156,7 +157,7 @@ fn is_equal(found: Option<&PropertyValue>, value: &PropertyValue) -> bool {
     found_key.is_some() && found_key == key(value)
 }
 
-/// Texts in quotes, so that they differ from all else.
+/// Formats a value for a message to the user. Texts are quoted to distinguish them from other types.
 fn written(value: PropertyValue) -> String {
     if let PropertyValue::Text(text) = &value {
         return format!("{text:?}");
@@ -164,7 +165,7 @@ fn written(value: PropertyValue) -> String {
     text_of(value).unwrap_or_else(|| "of another type".to_owned())
 }
 
-/// Identifiers may be other than texts, and compare by how they are written.
+/// Returns a system property as text. Identifiers of other types are compared by their text form.
 fn text_of(value: PropertyValue) -> Option<String> {
     match value.in_type_of(&PropertyValue::Text(String::new())) {
         PropertyValue::Text(text) => Some(text),
@@ -201,7 +202,7 @@ fn key(value: &PropertyValue) -> Option<CorrelationKey> {
     })
 }
 
-/// Numbers are equal by their value, whatever their type. Infinity and what is no number equal nothing.
+/// Returns a key by which numbers of any type are equal if their values are. Infinity and NaN equal nothing.
 fn number_key(value: &PropertyValue) -> Option<CorrelationKey> {
     Some(CorrelationKey::Number(value.as_decimal()?.normal()))
 }

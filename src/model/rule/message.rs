@@ -32,7 +32,7 @@ named_enum! {
 }
 
 impl SystemProperty {
-    /// The one of that name, in any letter case. `Subject` is the newer name of the label.
+    /// Finds a system property by name, in any letter case. `Subject` is the newer name of `Label`.
     pub fn find(name: &str) -> Option<Self> {
         let name = if name.eq_ignore_ascii_case("Subject") {
             Self::Label.name()
@@ -43,8 +43,8 @@ impl SystemProperty {
         all.find(|each| each.name().eq_ignore_ascii_case(name))
     }
 
-    /// Returns whether a rule may set the property. That holds for properties that senders set, not for those of the
-    /// broker.
+    /// Returns whether a rule may set the property. Rules may set the properties that senders set, but not the
+    /// properties that the broker sets.
     pub fn is_settable(self) -> bool {
         match self {
             Self::MessageId
@@ -70,7 +70,7 @@ impl SystemProperty {
     }
 }
 
-/// Whose property it is.
+/// The scope of a property: Service Bus or the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PropertyScope {
     System,
@@ -84,7 +84,7 @@ pub struct PropertyRef {
     pub name: String,
 }
 
-/// `sys.[name]`, in the form that can stand in an expression whatever the name.
+/// Formats the property as `sys.[name]` or `user.[name]`, which is valid in an expression for any name.
 impl fmt::Display for PropertyRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scope = match self.scope {
@@ -97,12 +97,12 @@ impl fmt::Display for PropertyRef {
 
 /// A message as rules see it.
 pub trait MessageView {
-    /// A property of Service Bus' own; `None` if the message does not have it.
+    /// A system property of Service Bus; `None` if the message does not have the property.
     fn system(&self, property: SystemProperty) -> Option<PropertyValue>;
 
-    /// A property of the application, its name in any letter case.
+    /// An application property, by name in any letter case.
     fn user(&self, name: &str) -> Option<PropertyValue>;
 
-    /// All properties of the application, in any order.
+    /// All application properties, in any order.
     fn user_properties(&self) -> Vec<(String, PropertyValue)>;
 }

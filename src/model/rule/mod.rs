@@ -1,8 +1,8 @@
-//! Rules of Service Bus' topic subscriptions: which messages a subscription gets, and what a rule changes in
-//! its copy (rule S7).
+//! Rules of Service Bus topic subscriptions. They select the messages that a subscription gets, and may change the
+//! properties of its copy (rule S7).
 //!
-//! All matching rules without an action make one copy together; each matching rule with an action makes one of
-//! its own. Rules see what stands in front of a message's body, never the body.
+//! All matching rules without an action together make one copy. Each matching rule with an action makes a separate
+//! copy. Rules see the sections before the body of a message, never the body.
 
 mod book;
 mod correlation;
@@ -46,7 +46,7 @@ pub enum RuleFilter {
 }
 
 impl Rule {
-    /// The one that every new subscription has: it matches all messages.
+    /// Creates the default rule of a new subscription, which matches all messages.
     pub fn default_rule() -> Self {
         Self {
             name: RuleName::default_rule(),
@@ -56,7 +56,7 @@ impl Rule {
         }
     }
 
-    /// Returns about how many bytes of memory it takes.
+    /// Returns the approximate memory use of the rule, in bytes.
     pub fn bytes(&self) -> usize {
         let filter = match &self.filter {
             RuleFilter::All | RuleFilter::None => 0,
@@ -72,7 +72,7 @@ impl Rule {
 }
 
 impl RuleFilter {
-    /// Why a message does not match, in a sentence; `None` if it does.
+    /// Explains in a sentence why a message does not match; `None` if the message matches.
     pub fn mismatch(
         &self,
         message: &dyn MessageView,

@@ -16,28 +16,28 @@ pub enum PropertyValue {
     Double(f64),
     Decimal(DecimalNumber),
     Timestamp(PreciseTime),
-    /// A moment that was given without a zone, which counts as UTC.
+    /// A time without a time zone, interpreted as UTC.
     ZonelessTime(PreciseTime),
-    /// In ticks of 100 ns, as .NET has it.
+    /// A duration in .NET ticks of 100 ns.
     Duration(i64),
     Uuid(Uuid),
     Binary(Vec<u8>),
     Text(String),
-    /// A value of a type that nothing is compared with.
+    /// A value of a type that cannot be compared.
     Other,
 }
 
-/// A value that a rule names. It is one that is read again as it was written, which values of messages need not be.
+/// A value in a rule. Unlike a value in a message, its text form can always be parsed back to an equal value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleValue(PropertyValue);
 
-/// Why a rule cannot name a value: a clause about it.
+/// The reason why a value is not allowed in a rule, as a clause about the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidRuleValue(&'static str);
 
 impl RuleValue {
-    /// Takes a value that rules can name.
+    /// Accepts a value that is allowed in rules.
     pub fn new(value: PropertyValue) -> Result<Self, InvalidRuleValue> {
         let problem = match &value {
             PropertyValue::Null | PropertyValue::Other => Some("nothing is equal to it"),
@@ -56,7 +56,7 @@ impl RuleValue {
                 let is_same = again.is_ok_and(|again| again == *at);
                 (!is_same).then_some("it must lie in the years 0 to 9999")
             }
-            // The least one has no opposite, as which it is written.
+            // The minimum has no positive counterpart, which its text form requires.
             PropertyValue::Duration(ticks) => (*ticks == i64::MIN).then_some("it is too long"),
             PropertyValue::Bool(_)
             | PropertyValue::Uuid(_)
@@ -66,7 +66,7 @@ impl RuleValue {
         problem.map_or(Ok(Self(value)), |problem| Err(InvalidRuleValue(problem)))
     }
 
-    /// Returns what it is to be compared with.
+    /// Returns the value as a property value, for comparison.
     pub fn as_value(&self) -> &PropertyValue {
         &self.0
     }
@@ -108,12 +108,12 @@ impl IntegerType {
 }
 
 impl PropertyValue {
-    /// A whole number as SQL has them.
+    /// Creates a 64-bit integer, the type of whole numbers in SQL expressions.
     pub fn long(number: i64) -> Self {
         Self::Integer(IntegerType::Long, i128::from(number))
     }
 
-    /// Bytes of its text.
+    /// The number of bytes of a text or binary value; 0 for other types.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -132,7 +132,7 @@ impl PropertyValue {
         }
     }
 
-    /// The number of a float or double.
+    /// The value of a float or double; `None` for other types.
     pub fn as_double(&self) -> Option<f64> {
         if let Self::Float(number) = self {
             return Some(f64::from(*number));
@@ -143,7 +143,7 @@ impl PropertyValue {
         Some(*number)
     }
 
-    /// The number as a decimal; `None` for what is none, and for infinity.
+    /// The number as a decimal; `None` for infinity, NaN and values that are not numbers.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "the others are no numbers, and a new one would have to be thought of where it is compared"
@@ -158,7 +158,7 @@ impl PropertyValue {
         }
     }
 
-    /// `self` in the type of `other`, where it has such a value; else as it is.
+    /// Converts `self` to the type of `other` if that type can hold the value; otherwise returns `self` unchanged.
     pub fn in_type_of(self, other: &Self) -> Self {
         let converted = match (&self, other) {
             (Self::Integer(_, number), Self::Integer(width, _)) => width
@@ -168,7 +168,7 @@ impl PropertyValue {
             (Self::Integer(_, number), Self::Float(_)) => Some(Self::Float(*number as f32)),
             (Self::Double(number), Self::Float(_)) => Some(Self::Float(*number as f32)),
             (Self::Double(number), Self::Integer(width, _)) => {
-                // Fractions are kept: a conversion that loses something is none.
+                // Do not convert a number with a fraction, which would be lost.
                 let whole = (number.fract() == 0.0).then_some(*number as i128);
                 let fitting = whole.filter(|number| width.holds(*number));
                 fitting.map(|number| Self::Integer(*width, number))
@@ -189,7 +189,7 @@ impl PropertyValue {
         converted.unwrap_or(self)
     }
 
-    /// `text` read as a value of this one's type.
+    /// Parses `text` as a value of the type of `self`.
     fn parse_like(&self, text: &str) -> Option<Self> {
         match self {
             Self::Bool(_) => text.to_ascii_lowercase().parse().ok().map(Self::Bool),

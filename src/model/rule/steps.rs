@@ -1,69 +1,70 @@
-//! The limit on the work that it may take to evaluate rules for messages.
+//! The limit on the work of evaluating rules for a message.
 //!
-//! Whoever may receive from a subscription may add rules to it, and every sender waits for them. So the rules of one
-//! message share a number of steps, which is counted where they are evaluated.
+//! Every client that may receive from a subscription may add rules to it, and every sender waits for their evaluation.
+//! Therefore, all rules evaluated for one message share a limited number of steps.
 
 use crate::model::limits::RULE_STEPS_MAX;
 use crate::model::rule::property::PropertyValue;
 use crate::model::rule::sql::EvaluationError;
 
-/// Bytes of a text that one step compares or copies: about as much work as to look at one operator.
+/// The bytes of a text that are compared or copied in one step. This takes about as long as one operator.
 const STEP_BYTES: usize = 16;
 
-/// Steps that it takes to copy one property, whatever it holds.
+/// The steps to copy one property, in addition to the steps for its bytes.
 const PROPERTY_STEPS: usize = 8;
 
-/// Steps that are left for the rules of one message. A step is an operator, a comparison of `LIKE`, or a few bytes of a
-/// text that are compared or copied.
+/// The remaining steps for the rules of one message. A step is an operator, a comparison of `LIKE`, or the comparison
+/// or copying of a few bytes of a text.
 #[derive(Debug)]
 pub struct Steps(usize);
 
 impl Steps {
-    /// Returns as many steps as the rules of one message may take.
+    /// Creates the full number of steps for the rules of one message.
     pub fn of_message() -> Self {
         Self(RULE_STEPS_MAX)
     }
 
-    /// Returns `most` steps.
+    /// Creates a limit of `most` steps.
     pub fn of(most: usize) -> Self {
         Self(most)
     }
 
-    /// Returns what it takes to copy so many properties with so many bytes.
+    /// Returns the steps to copy `properties` properties that have `bytes` bytes in total.
     pub fn to_copy(properties: usize, bytes: usize) -> usize {
         properties * PROPERTY_STEPS + bytes / STEP_BYTES
     }
 
-    /// How many are left.
+    /// The number of remaining steps.
     pub fn left(&self) -> usize {
         self.0
     }
 
-    /// Takes `steps`; what is left is gone if these are more.
+    /// Takes `steps` steps. Fails and takes all remaining steps if there are fewer.
     pub(super) fn take(&mut self, steps: usize) -> Result<(), EvaluationError> {
         let left = self.0.checked_sub(steps);
         self.0 = left.unwrap_or(0);
         left.map(drop).ok_or(EvaluationError::TooManySteps)
     }
 
-    /// Takes what it costs to compare or copy so many bytes of a text.
+    /// Takes the steps to compare or copy `bytes` bytes of a text.
     pub(super) fn take_bytes(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         self.take(bytes / STEP_BYTES)
     }
 
-    /// Takes what it costs to compare or copy a value.
+    /// Takes the steps to compare or copy a value.
     pub(super) fn take_value(&mut self, value: &PropertyValue) -> Result<(), EvaluationError> {
         self.take_bytes(value.bytes())
     }
 
-    /// An equal part for each of so many that are still to come. What one of them leaves is for those behind it.
+    /// Takes one of `of` equal shares of the remaining steps. The unused steps of a share can be returned with
+    /// [`Steps::give_back`] for later shares.
     pub(super) fn part(&mut self, of: usize) -> Self {
         let part = self.0 / of.max(1);
         self.0 -= part;
         Self(part)
     }
 
-    /// Gives back what a part has left.
+    /// Returns the unused steps of a share.
     pub(super) fn give_back(&mut self, part: &Self) {
         self.0 += part.0;
     }

@@ -1,4 +1,4 @@
-//! Failed logins. They are stored, so that crashing or updating the program does not reset the delays.
+//! Failed logins, stored so that a crash or an update of the program does not reset the delays.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use crate::model::login_failures::LoginFailures;
 use crate::store::accounts::Accounts;
 use crate::store::error::StoreError;
 
-/// Accounts and networks that are remembered, the newest failures first: bounds the table.
+/// Maximum number of accounts and networks with stored login failures; the oldest failures are deleted first.
 const LOGIN_FAILURES_MAX: i64 = 10_000;
 
-/// Networks that are remembered because somebody signed in from them, the newest first.
+/// Maximum number of stored networks from which somebody signed in; the least recently used are deleted first.
 const KNOWN_NETWORKS_MAX: i64 = 10_000;
 
-/// Whose failures count together when somebody tries to sign in. All are hashes, since people type their password
-/// into the field for the name.
+/// The account and networks for which failures of a login attempt are counted. All values are hashes, since people
+/// sometimes type their password into the name field.
 #[derive(Clone, Debug, Default)]
 pub struct Guessers {
-    /// The account that is tried; `None` for what names nobody, such as a link.
+    /// The account of the attempt; `None` if the attempt names no user, such as with a link.
     pub account: Option<String>,
-    /// The account from that network. Once somebody has signed in from there, its own failures count, and neither
-    /// those of others at the account nor those of others in the network keep anybody waiting.
+    /// The account together with the network of the attempt. After a sign-in to the account from the network, only
+    /// failures of this pair cause a wait; failures of the account elsewhere or of the network do not.
     pub account_there: Option<String>,
-    /// The network.
+    /// The networks of the attempt.
     pub networks: Vec<String>,
 }
 
-/// Whose failures an attempt adds to, and whose it has to wait for.
+/// The account and networks to which an attempt adds failures, and whose failures make it wait.
 struct FailureKeys<'a> {
     account: Option<&'a String>,
     networks: &'a [String],
@@ -36,7 +36,7 @@ struct FailureKeys<'a> {
 }
 
 impl Guessers {
-    /// Tells whether somebody has signed in to the account from that network.
+    /// Returns whether somebody has signed in to the account from the network of the attempt.
     fn is_known(&self, tx: &Connection) -> Result<bool, StoreError> {
         let Some(there) = &self.account_there else {
             return Ok(false);
@@ -60,7 +60,7 @@ impl Guessers {
 }
 
 impl Accounts {
-    /// How long these have to wait before they may try; `None` if they may.
+    /// Returns how long the next login attempt has to wait; `None` if it may be made now.
     pub async fn login_wait(
         &self,
         guessers: Guessers,
@@ -71,13 +71,13 @@ impl Accounts {
             .await
     }
 
-    /// Tells whether somebody has signed in to the account from that network lately.
+    /// Returns whether somebody has recently signed in to the account from the network of the attempt.
     pub async fn is_known_there(&self, guessers: Guessers) -> Result<bool, StoreError> {
         self.db.read(move |tx| guessers.is_known(tx)).await
     }
 
-    /// Counts a login attempt as failed until [`Accounts::clear_login_failures`] says otherwise, or returns
-    /// how long to wait.
+    /// Counts a login attempt as failed until [`Accounts::clear_login_failures`] is called, or returns how long the
+    /// attempt has to wait.
     pub async fn begin_login_attempt(
         &self,
         guessers: Guessers,
@@ -103,8 +103,8 @@ impl Accounts {
             .await
     }
 
-    /// Removes the failure that [`Accounts::begin_login_attempt`] counted: the account starts from zero, networks
-    /// lose that one failure. From now on the account is known to be used there.
+    /// Removes the failure that [`Accounts::begin_login_attempt`] counted: failures of the account are reset to zero,
+    /// and each network loses one failure. Also stores that somebody signed in to the account from the network.
     pub async fn clear_login_failures(
         &self,
         guessers: Guessers,
@@ -140,7 +140,7 @@ impl Accounts {
             .await
     }
 
-    /// Deletes the failures of those who have not failed since `cutoff`.
+    /// Deletes the failures of accounts and networks without a failure since `cutoff`.
     pub async fn delete_login_failures(&self, cutoff: Timestamp) -> Result<usize, StoreError> {
         self.db
             .write(move |tx| {

@@ -58,13 +58,13 @@ impl Role {
         self >= Self::Operator
     }
 
-    /// The role of that name.
+    /// Returns the role with the name `word`.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == word)
     }
 
-    /// The role in a row. The schema allows no other name; should there be one, the weakest role is the safe
-    /// choice.
+    /// Returns the role for the name in a row. An unknown name, which the schema does not allow, gives the weakest
+    /// role.
     fn stored(word: &str) -> Self {
         Self::parse(word).unwrap_or(Self::Viewer)
     }

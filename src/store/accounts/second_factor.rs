@@ -1,4 +1,4 @@
-//! The second factor of a user: its secret, encrypted, and recovery codes, hashed.
+//! The second factor of a user: an encrypted secret and hashed recovery codes.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -13,7 +13,7 @@ use crate::store::error::StoreError;
 #[derive(Clone, Debug)]
 pub struct SecondFactor {
     pub seed: Seed,
-    /// The last time step whose code was used.
+    /// The time step of the last used code.
     pub last_step: Option<i64>,
 }
 
@@ -21,14 +21,14 @@ pub struct SecondFactor {
 #[derive(Clone, Debug)]
 pub struct NewSecondFactor {
     pub seed: Seed,
-    /// The time step whose code confirmed it.
+    /// The time step of the code that confirmed the second factor.
     pub step: i64,
     /// SHA-256, in hex, of each recovery code.
     pub recovery_hashes: Vec<String>,
 }
 
 impl Accounts {
-    /// The second factor of a user.
+    /// Returns the second factor of a user.
     pub async fn second_factor(&self, id: UserId) -> Result<Option<SecondFactor>, StoreError> {
         let encryption = self.encryption.clone();
         self.db
@@ -49,7 +49,7 @@ impl Accounts {
             .await
     }
 
-    /// How many recovery codes a user has left.
+    /// Returns how many unused recovery codes a user has.
     pub async fn recovery_codes(&self, id: UserId) -> Result<u64, StoreError> {
         self.db
             .read(move |tx| {
@@ -62,7 +62,7 @@ impl Accounts {
             .await
     }
 
-    /// Stores a second factor in place of an older one, and replaces the recovery codes.
+    /// Stores or replaces the second factor of a user and the recovery codes.
     pub async fn set_second_factor(
         &self,
         id: UserId,
@@ -89,7 +89,7 @@ impl Accounts {
             .await
     }
 
-    /// Marks the code of a time step, and all before it, as used. `false` if it was used already.
+    /// Marks the codes up to a time step as used. Returns `false` if the code of the time step was already used.
     pub async fn use_step(&self, id: UserId, step: i64) -> Result<bool, StoreError> {
         self.db
             .write(move |tx| {
@@ -103,7 +103,7 @@ impl Accounts {
             .await
     }
 
-    /// Deletes a recovery code that is used. `false` if there is no such code.
+    /// Deletes a recovery code that is used. Returns `false` if the user has no such code.
     pub async fn use_recovery_code(&self, id: UserId, hash: String) -> Result<bool, StoreError> {
         self.db
             .write(move |tx| {

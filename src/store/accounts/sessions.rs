@@ -8,16 +8,17 @@ use crate::store::accounts::users::existing;
 use crate::store::accounts::{AccountError, Accounts, UserId};
 use crate::store::error::StoreError;
 
-/// Sessions of one user; another sign-in deletes the one that was not used for the longest time.
+/// Maximum number of sessions of one user; a further sign-in deletes the least recently used session.
 const SESSIONS_PER_USER_MAX: i64 = 50;
 
-/// Sessions that have passed the password and not yet the second factor; the oldest are deleted.
+/// Maximum number of sessions without a user: the password was accepted and the second factor is still missing. Beyond
+/// the limit, the least recently used sessions are deleted.
 const SESSIONS_OF_NOBODY_MAX: i64 = 1_000;
 
 /// A session as it is stored.
 #[derive(Clone, Debug)]
 pub struct SessionRecord {
-    /// SHA-256, in hex, of the cookie's token.
+    /// SHA-256 of the cookie's token, in hex.
     pub id: String,
     /// The session's data, as JSON.
     pub record: String,
@@ -26,9 +27,9 @@ pub struct SessionRecord {
     pub started_at: Timestamp,
     pub used_at: Timestamp,
     pub expires_at: Timestamp,
-    /// The address that it was started from.
+    /// The address of the client that started the session.
     pub address: Option<String>,
-    /// The name that the browser gives itself in its requests.
+    /// The name of the browser, as given in its requests.
     pub browser: Option<String>,
 }
 
@@ -46,7 +47,7 @@ pub struct ListedSession {
 }
 
 impl Accounts {
-    /// Stores a new session, and deletes those beyond the limit.
+    /// Stores a new session, and deletes the least recently used sessions beyond the limit.
     pub async fn add_session(&self, new: SessionRecord) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -79,7 +80,7 @@ impl Accounts {
             .await
     }
 
-    /// Updates a session. One that was deleted meanwhile stays deleted.
+    /// Updates a session. A session that was deleted in the meantime stays deleted.
     pub async fn save_session(&self, session: SessionRecord) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -97,7 +98,7 @@ impl Accounts {
             .await
     }
 
-    /// The data of a session that has not expired.
+    /// Returns the data of a session that has not expired.
     pub async fn session(&self, id: String, now: Timestamp) -> Result<Option<String>, StoreError> {
         self.db
             .read(move |tx| {
@@ -110,7 +111,7 @@ impl Accounts {
             .await
     }
 
-    /// Sessions that have not expired, of one user or of all, most recently used first, at most `limit`.
+    /// Returns up to `limit` sessions that have not expired, of one user or of all users, most recently used first.
     pub async fn sessions(
         &self,
         user: Option<UserId>,
@@ -136,7 +137,7 @@ impl Accounts {
             .await
     }
 
-    /// How many sessions of a user have not expired.
+    /// Counts the sessions of a user that have not expired.
     pub async fn count_sessions(&self, user: UserId, now: Timestamp) -> Result<u64, StoreError> {
         self.db
             .read(move |tx| {
@@ -148,7 +149,7 @@ impl Accounts {
             .await
     }
 
-    /// Deletes the session of somebody who signs out.
+    /// Deletes the session of a user who signs out.
     pub async fn sign_out(&self, id: String, by: Caller) -> Result<(), StoreError> {
         self.db
             .write_audited(move |tx| {
@@ -160,7 +161,7 @@ impl Accounts {
             .await
     }
 
-    /// Deletes a session, which no person does: the browser gets another one, or it has expired.
+    /// Deletes a session without an audit entry: the session has expired, or the browser gets a new one.
     pub async fn delete_session(&self, id: String) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -171,7 +172,7 @@ impl Accounts {
             .await
     }
 
-    /// Deletes a session that somebody ends, if there is one.
+    /// Deletes a session on request of `by`, if the session exists and has a user.
     pub async fn end_session(&self, id: String, by: Caller) -> Result<(), AccountError> {
         self.db
             .write_audited(move |tx| {
@@ -191,7 +192,7 @@ impl Accounts {
             .await
     }
 
-    /// Deletes all sessions, of one user or of all, except `kept`. Returns how many there were.
+    /// Deletes all sessions of one user or of all users, except `kept`. Returns the number of deleted sessions.
     pub async fn end_sessions(
         &self,
         user: Option<UserId>,

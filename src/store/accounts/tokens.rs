@@ -9,7 +9,7 @@ use crate::store::accounts::{AccountError, Accounts, Role};
 use crate::store::error::StoreError;
 use crate::wire::changes::changes;
 
-/// Tokens of one appliance. All of them are held in memory.
+/// Maximum number of tokens of one appliance; all tokens are held in memory.
 const TOKENS_MAX: i64 = 1_000;
 
 /// The id of a token; never reused.
@@ -24,12 +24,12 @@ pub struct ApiToken {
     /// SHA-256, in hex.
     pub hash: String,
     pub role: Role,
-    /// Who created it, in words.
+    /// The actor that created the token, as text.
     pub created_by: String,
     pub created_at: Timestamp,
-    /// `None`: it never expires.
+    /// `None` for a token that never expires.
     pub expires_at: Option<Timestamp>,
-    /// When it was last used, to the minute.
+    /// The last use of the token, to the minute.
     pub used_at: Option<Timestamp>,
 }
 
@@ -45,7 +45,7 @@ pub struct NewToken {
 const COLUMNS: &str = "id, name, hash, role, created_by, created_at, expires_at, used_at";
 
 impl Accounts {
-    /// All tokens by their names.
+    /// Returns all tokens, sorted by name.
     pub async fn tokens(&self) -> Result<Vec<ApiToken>, StoreError> {
         self.db
             .read(|tx| {

@@ -1,4 +1,4 @@
-//! Users. The last one who can sign in as admin can be neither deleted, disabled nor demoted.
+//! Users. The last user who can sign in as admin cannot be deleted, disabled or demoted.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::store::accounts::{Accounts, Role};
 use crate::store::error::{ChangeError, StoreError};
 use crate::wire::changes::changes;
 
-/// Users of one appliance: bounds the lists of them.
+/// Maximum number of users of one appliance, which also bounds lists of users.
 const USERS_MAX: i64 = 1_000;
 
 /// The id of a user; never reused.
@@ -22,10 +22,10 @@ pub struct UserId(pub i64);
 pub struct User {
     pub id: UserId,
     pub name: String,
-    /// PHC string; empty until the user chooses a password, and for those of another source.
+    /// PHC string; empty until the user chooses a password, and for users of an external source.
     pub password_hash: String,
     pub source: UserSource,
-    /// Who it is at the source; `None` for local users.
+    /// The identifier of the user at the source; `None` for local users.
     pub subject: Option<String>,
     pub role: Role,
     pub created_at: Timestamp,
@@ -37,7 +37,7 @@ pub struct User {
     pub has_second_factor: bool,
     /// When the password link expires, if there is one.
     pub link_expires_at: Option<Timestamp>,
-    /// In which zone the user reads times, by its name; `None` for that of the browser.
+    /// Name of the time zone in which times are shown to the user; `None` for the time zone of the browser.
     pub time_zone: Option<String>,
 }
 
@@ -45,38 +45,38 @@ pub struct User {
 #[derive(Clone, Debug)]
 pub struct NewUser {
     pub name: String,
-    /// PHC string; empty if the user chooses a password by a link.
+    /// PHC string; empty if the user chooses a password with a link.
     pub password_hash: String,
     pub role: Role,
     pub link: Option<PasswordLink>,
 }
 
-/// A link with which its holder chooses a password.
+/// A link for choosing a password.
 #[derive(Clone, Debug)]
 pub struct PasswordLink {
-    /// SHA-256, in hex, of the token.
+    /// SHA-256 of the link's token, in hex.
     pub hash: String,
     pub expires_at: Timestamp,
 }
 
-/// A change of a user; `None` leaves a property as it is.
+/// A change of a user; `None` leaves the property unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct UserChange {
     pub role: Option<Role>,
-    /// `true` disables the user and ends all sessions.
+    /// `true` disables the user and ends all sessions of the user.
     pub disabled: Option<bool>,
     pub password: Option<NewPassword>,
     pub removes_second_factor: bool,
 }
 
-/// Another password. A link to choose one opens nothing any more, and all sessions end.
+/// A new password. Setting it makes the password link invalid and ends all sessions of the user except `kept_session`.
 #[derive(Clone, Debug)]
 pub struct NewPassword {
     /// PHC string.
     pub hash: String,
-    /// The session that goes on.
+    /// The session that is not ended.
     pub kept_session: Option<String>,
-    /// The hash of the link's token by which it was chosen, which must still work.
+    /// The hash of the token of the link with which the password was chosen; the link must still be valid.
     pub by_link: Option<String>,
 }
 
@@ -138,7 +138,7 @@ const COLUMNS: &str = "id, name, password_hash, role, created_at, disabled_at, s
      link_expires_at, totp IS NOT NULL, time_zone, source, subject";
 
 impl Accounts {
-    /// Reports whether there is a user. Until there is one, the appliance is unclaimed.
+    /// Returns whether a user exists. An appliance without users is unclaimed.
     pub async fn is_claimed(&self) -> Result<bool, StoreError> {
         self.db
             .read(|tx| {
@@ -149,7 +149,7 @@ impl Accounts {
             .await
     }
 
-    /// Creates the first user. `None` if there is one already.
+    /// Creates the first user. Returns `None` if a user already exists.
     pub async fn claim(
         &self,
         name: String,
@@ -171,7 +171,7 @@ impl Accounts {
             .await
     }
 
-    /// All users by their names.
+    /// Returns all users, sorted by name.
     pub async fn users(&self) -> Result<Vec<User>, StoreError> {
         self.db
             .read(|tx| {
@@ -182,17 +182,17 @@ impl Accounts {
             .await
     }
 
-    /// The user of that name, in any letter case.
+    /// Returns the user with this name, ignoring case.
     pub async fn find(&self, name: String) -> Result<Option<User>, StoreError> {
         self.db.read(move |tx| one(tx, "name = ?1", [name])).await
     }
 
-    /// The user of that id.
+    /// Returns the user with this id.
     pub async fn user(&self, id: UserId) -> Result<Option<User>, StoreError> {
         self.db.read(move |tx| one(tx, "id = ?1", [id.0])).await
     }
 
-    /// The user of a password link that has not expired.
+    /// Returns the user of a password link that has not expired.
     pub async fn user_of_link(
         &self,
         hash: String,
@@ -205,7 +205,7 @@ impl Accounts {
         Ok(found.filter(|user| user.link_expires_at > Some(now)))
     }
 
-    /// Adds a user, and a link to choose a password by.
+    /// Adds a user, and a password link if `new` has one.
     pub async fn add_user(&self, new: NewUser, by: Caller) -> Result<UserId, AccountError> {
         self.db
             .write_audited(move |tx| {
@@ -242,7 +242,7 @@ impl Accounts {
             .await
     }
 
-    /// Changes a user. Disabling a user ends all sessions.
+    /// Changes a user. Disabling the user ends all sessions of the user.
     pub async fn change_user(
         &self,
         id: UserId,
@@ -288,7 +288,7 @@ impl Accounts {
             .await
     }
 
-    /// Deletes a user and all sessions.
+    /// Deletes a user and all sessions of the user.
     pub async fn delete_user(&self, id: UserId, by: Caller) -> Result<(), AccountError> {
         self.db
             .write_audited(move |tx| {
@@ -306,7 +306,7 @@ impl Accounts {
             .await
     }
 
-    /// Stores a password link, in place of an older one.
+    /// Stores a password link, replacing an older one.
     pub async fn put_link(
         &self,
         id: UserId,
@@ -324,7 +324,7 @@ impl Accounts {
             .await
     }
 
-    /// Chooses in which zone a user reads times; `None` for that of the browser.
+    /// Stores the time zone in which times are shown to a user; `None` for the time zone of the browser.
     pub async fn set_time_zone(&self, id: UserId, zone: Option<String>) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -361,7 +361,7 @@ pub(super) fn audited(user: &User) -> Value {
     })
 }
 
-/// One thing that changes has a name of its own; more are an update.
+/// Returns the audit action for a change: a specific action if only one property changes, otherwise an update.
 fn action_of(change: &UserChange, before: &User, after: &User) -> AuditAction {
     let UserChange {
         role,
@@ -415,7 +415,7 @@ fn set_password(
     Ok(())
 }
 
-/// Fails, and so undoes the change, if nobody is left who can sign in as admin.
+/// Fails if no user remains who can sign in as admin, so that the change is rolled back.
 fn keep_an_admin(tx: &Connection) -> Result<(), AccountError> {
     let some = "SELECT 1 FROM user WHERE role = 'admin' AND disabled_at IS NULL \
          AND password_hash <> '' LIMIT 1";
@@ -430,7 +430,7 @@ pub(super) fn existing(tx: &Connection, id: UserId) -> Result<User, AccountError
     one(tx, "id = ?1", [id.0])?.ok_or(AccountError::NotFound)
 }
 
-/// A user whose password is here.
+/// Returns a user, who must be local. Fails for a user of an external source.
 pub(super) fn local(tx: &Connection, id: UserId) -> Result<User, AccountError> {
     let user = existing(tx, id)?;
     match user.source {
@@ -439,7 +439,7 @@ pub(super) fn local(tx: &Connection, id: UserId) -> Result<User, AccountError> {
     }
 }
 
-/// Returns the number of users. Fails if there may be no further one.
+/// Returns the number of users. Fails if the limit is reached.
 pub(super) fn reject_beyond_limit(tx: &Connection) -> Result<i64, AccountError> {
     let count: i64 = tx.query_row("SELECT count(*) FROM user", [], |row| row.get(0))?;
     if count < USERS_MAX {
@@ -469,7 +469,7 @@ fn user(row: &Row<'_>) -> rusqlite::Result<User> {
         id: UserId(row.get(0)?),
         name: row.get(1)?,
         password_hash: row.get(2)?,
-        // The schema allows no other name; one without a password here is the safe choice.
+        // An unknown source, which the schema does not allow, counts as one without local passwords.
         source: UserSource::parse(&source).unwrap_or(UserSource::Oidc),
         subject: row.get(11)?,
         role: Role::stored(&role),

@@ -1,4 +1,4 @@
-//! Namespaces, topics, event subscriptions and their rules: few, so they are loaded whole.
+//! Namespaces, topics, event subscriptions and their rules. They are few, so all of them are loaded into memory.
 
 mod access_rules;
 mod namespaces;
@@ -31,7 +31,7 @@ use crate::wire::resource;
 pub use access_rules::AccessRuleChange;
 pub use namespaces::NamespaceChange;
 
-/// One change of the catalog.
+/// A change of the catalog.
 #[derive(Clone, Debug)]
 pub enum RegistryChange {
     Namespace(NamespaceChange),
@@ -43,7 +43,7 @@ pub enum RegistryChange {
         kind: TopicKind,
         keys: AccessKeys,
     },
-    /// A queue, and its own subscription.
+    /// Adds a queue and its own subscription.
     AddQueue {
         name: TopicName,
         sending: SendRules,
@@ -53,7 +53,7 @@ pub enum RegistryChange {
     ChangeQueue {
         id: TopicId,
         sending: SendRules,
-        /// Its own subscription.
+        /// The own subscription of the queue.
         of: SubscriptionId,
         subscription: SubscriptionDefinition,
     },
@@ -66,7 +66,7 @@ pub enum RegistryChange {
         keys: AccessKeys,
         renewed: KeyName,
     },
-    /// Deletes its event subscriptions too.
+    /// Deletes a topic and its event subscriptions.
     DeleteTopic {
         id: TopicId,
         pending: OnDelete,
@@ -90,14 +90,14 @@ pub enum RegistryChange {
         id: SubscriptionId,
         pending: OnDelete,
     },
-    /// A subscription of a Service Bus topic, with the rule that it has from the beginning.
+    /// Adds a subscription of a Service Bus topic, with its initial rule.
     AddServiceBusSubscription {
         topic: TopicId,
         name: SubscriptionName,
         definition: SubscriptionDefinition,
         rule: Rule,
     },
-    /// Adds or replaces it.
+    /// Adds or replaces a rule.
     PutRule {
         of: SubscriptionId,
         rule: Rule,
@@ -154,15 +154,15 @@ fn not_deleted(table: &str, columns: &str) -> String {
     format!("SELECT {columns} FROM {table} WHERE deleted_at IS NULL ORDER BY id")
 }
 
-/// The problems of definitions that cannot be read, none of which keeps the appliance from starting.
+/// Problems with unreadable definitions. None of them prevents the appliance from starting.
 #[derive(Default)]
 struct Unreadable {
     problems: Vec<String>,
 }
 
 impl Unreadable {
-    /// The rows of a query, of which the first column is an id and the one of that name a name. One that cannot be read is
-    /// what `instead` makes of it.
+    /// Returns the rows of a query. The first column is the id, and the column `name` is the name. An unreadable row is
+    /// recorded as a problem, and replaced with the result of `instead` or left out.
     fn rows<T>(
         &mut self,
         tx: &Connection,
@@ -182,7 +182,7 @@ impl Unreadable {
     }
 }
 
-/// Says which definition cannot be read and what becomes of it.
+/// Describes an unreadable definition and the consequence.
 fn told(row: &Row<'_>, problem: &str, has_stand_in: bool) -> String {
     let id: i64 = row.get(0).unwrap_or_default();
     let column = row.as_ref().column_index("name");
@@ -196,7 +196,7 @@ fn told(row: &Row<'_>, problem: &str, has_stand_in: bool) -> String {
     format!("{problem} (of id {id}, name {name:?}); {end}")
 }
 
-/// Stores a change, and makes it in `registry` with what is stored now.
+/// Stores a change, and updates `registry` from the stored rows.
 pub(super) fn save(
     tx: &Connection,
     encryption: &Encryption,
@@ -217,7 +217,7 @@ pub(super) fn save(
             kind,
             keys,
         } => {
-            // The keys are encrypted for the row, whose id is known only now.
+            // Inserts the row with empty keys first, since encrypting the keys needs the id of the row.
             let add = "INSERT INTO topic (name, definition, key1, key2, created_at, updated_at, \
                  namespace_id, service_bus_namespace, kind) \
                  VALUES (?1, ?2, '', '', ?3, ?3, ?4, ?5, ?6)";
@@ -340,7 +340,7 @@ pub(super) fn save(
             save(tx, encryption, add, registry, now)?;
         }
         RegistryChange::PutRule { of, rule } => {
-            // What is read again counts, so that nothing is accepted which the next start could not read.
+            // Uses the rule as read back from the row, so that a rule that the next start cannot read is rejected.
             let put = format!(
                 "INSERT INTO subscription_rule (subscription_id, name, definition, created_at) \
                  VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET name = ?2, definition = ?3 \
@@ -359,8 +359,8 @@ pub(super) fn save(
     Ok(())
 }
 
-/// Deletes the event subscriptions that match `condition`, in which `?1` is `of`. Their rows stay until nothing names
-/// them any more, but without their definitions, which have secrets and may be far larger than what names them.
+/// Deletes the event subscriptions that match `condition`, in which `?1` is `of`. The rows are kept until no other row
+/// refers to them, but without the definitions, which contain secrets and may be far larger than the referring rows.
 fn delete_subscriptions(
     tx: &Connection,
     condition: &str,

@@ -1,6 +1,7 @@
-//! Tells those who sent changes what became of them, group by group.
+//! Sends the outcome of each group of changes to the callers of the changes.
 //!
-//! One task of the runtime does it: waking each of them from the writer's thread costs more than most changes.
+//! One task of the runtime sends the outcomes: waking each caller from the writer's thread costs more than most
+//! changes.
 
 use std::sync::Arc;
 
@@ -11,10 +12,11 @@ use tokio::sync::mpsc::error::SendError;
 use crate::store::engine::fatal::{FatalHandler, ReportPanic};
 use crate::store::error::StoreError;
 
-/// Groups that may wait to be told: enough to keep the writer busy meanwhile. Beyond it the writer waits.
+/// Maximum number of groups whose outcome waits to be sent; enough to keep the writer busy. Beyond the limit, the
+/// writer waits.
 const GROUPS_WAITING_MAX: usize = 4;
 
-/// Tells the sender of a change the outcome of its group.
+/// Sends the outcome of a group to the caller of one change.
 pub(super) type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// A group that has ended.
@@ -31,11 +33,11 @@ impl EndedGroup {
     }
 }
 
-/// The writer's way to the task.
+/// Channel from the writer to the task that sends outcomes.
 pub(super) struct Answers(mpsc::Sender<EndedGroup>);
 
 impl Answers {
-    /// Begins the task, which ends with the writer. A panic in it ends the process, as one in the writer does.
+    /// Starts the task, which ends with the writer. A panic in the task ends the process, like a panic in the writer.
     pub(super) fn begin(fatal_handler: Arc<FatalHandler>) -> Self {
         let (sender, mut ended) = mpsc::channel::<EndedGroup>(GROUPS_WAITING_MAX);
         if let Ok(runtime) = Handle::try_current() {
@@ -49,7 +51,7 @@ impl Answers {
         Self(sender)
     }
 
-    /// Has a group told; without a runtime, or after its end, by the caller.
+    /// Passes an ended group to the task. Without a runtime, or after its end, the calling thread sends the outcome.
     pub(super) fn give(&self, ended: EndedGroup) {
         if let Err(SendError(ended)) = self.0.blocking_send(ended) {
             ended.tell();

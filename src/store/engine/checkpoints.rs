@@ -1,5 +1,5 @@
-//! Copies what was committed from the write-ahead log into the database file, beside the writer, so that no commit
-//! waits for it. (Versions of SQLite that cannot do so safely are rejected at the start.)
+//! Checkpoints: copies committed pages from the write-ahead log into the database file on a separate thread, so that no
+//! commit waits. (SQLite versions that cannot do so safely are rejected at startup.)
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use crate::store::engine::db::open_reader;
 use crate::store::engine::fatal::FatalHandler;
 use crate::store::error::StoreError;
 
-/// Between two copies.
+/// Pause between two checkpoints.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Pages from which on it pays to copy them: one that changes often is then copied once for many commits.
+/// Minimum number of pages for a checkpoint. A page that changes often is then copied once for many commits.
 const PAGES_MIN: u64 = 256;
 
-/// The thread that copies. It ends when this is dropped.
+/// The checkpoint thread, which ends when the value is dropped.
 pub(super) struct Checkpointer {
     shared: Arc<SharedCheckpoints>,
     thread: Option<JoinHandle<()>>,
@@ -29,9 +29,9 @@ pub(super) struct Checkpointer {
 struct SharedCheckpoints {
     asked: Mutex<CheckpointRequests>,
     changed: Condvar,
-    /// Pages in the log at the last copy; 0 once that is known to the writer.
+    /// Pages in the log at the last checkpoint; 0 after the writer has read the number.
     pages: AtomicU64,
-    /// Held during a copy, which no other can be made beside.
+    /// Held during a checkpoint, since only one can run at a time.
     copying: Mutex<()>,
 }
 
@@ -56,7 +56,7 @@ impl Checkpointer {
         })
     }
 
-    /// Something was committed.
+    /// Notifies the thread of a commit.
     pub(super) fn committed(&self) {
         let mut asked = self.shared.asked.lock().unwrap();
         if !asked.has_commits {
@@ -65,12 +65,12 @@ impl Checkpointer {
         }
     }
 
-    /// Pages in the log, if it was copied since the last call.
+    /// Returns the pages in the log at the last checkpoint; 0 without a checkpoint since the last call.
     pub(super) fn copied(&self) -> u64 {
         self.shared.pages.swap(0, Ordering::Relaxed)
     }
 
-    /// Waits for a copy to end, and lets none begin.
+    /// Waits for a running checkpoint to end, and prevents another while the guard is held.
     pub(super) fn pause(&self) -> MutexGuard<'_, ()> {
         self.shared.copying.lock().unwrap()
     }
@@ -124,7 +124,7 @@ impl SharedCheckpoints {
     }
 }
 
-/// Pages in the log, and how many of them are in the database file.
+/// Runs a checkpoint pragma. Returns the pages in the log, and how many of them are in the database file.
 fn checkpoint(connection: &Connection, pragma: &str) -> Result<(u64, u64), StoreError> {
     let found = |column: i64| u64::try_from(column).unwrap_or(0); // -1 without a log
     Ok(connection.query_row(pragma, [], |row| {

@@ -1,7 +1,7 @@
-//! Checksums of rows, by which damage is noticed that SQLite does not see, since its pages have none.
+//! Checksums of rows. They detect damage that SQLite does not see, since its pages have no checksums.
 //!
-//! A checksum is made when the row is stored, in the same transaction, and checked whenever the row is handed to
-//! somebody. It covers what does not change, or seldom: what is received, and by whom.
+//! A checksum is computed in the transaction that stores the row, and is checked whenever the row is handed out. The
+//! checksum covers columns that change never or seldom: the received content and its receivers.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use rusqlite::functions::FunctionFlags;
@@ -49,12 +49,13 @@ pub(in crate::store) const FAN_OUT: Sealed = Sealed {
 pub(in crate::store) const SEALED: [Sealed; 3] = [EVENT, DELIVERY, FAN_OUT];
 
 impl Sealed {
-    /// The SQL condition that a row is as it was stored.
+    /// Returns the SQL condition that a row matches its checksum.
     pub(in crate::store) fn is_sound(&self) -> String {
         format!("checksum IS row_checksum({})", self.columns)
     }
 
-    /// Returns the SQL expression for the checksum of a row that gets `value` in a column. A damaged row stays so.
+    /// Returns the SQL expression for the checksum of a row when `column` is set to `value`. A damaged row keeps its
+    /// checksum, so the damage remains detectable.
     pub(in crate::store) fn resealed(&self, column: &str, value: &str) -> String {
         let columns = self.columns.split(',').map(str::trim);
         let changed = columns.map(|each| if each == column { value } else { each });
@@ -66,7 +67,7 @@ impl Sealed {
         )
     }
 
-    /// The statement that makes the checksum of the row `?1` anew, after a change of what it is of.
+    /// Returns the SQL statement that recomputes the checksum of row `?1` after a change of covered columns.
     pub(in crate::store) fn seal(&self) -> String {
         let Self {
             table, id, columns, ..
@@ -75,8 +76,8 @@ impl Sealed {
     }
 }
 
-/// Returns the checksum of a row's values: CRC-64, which notices any burst of up to 64 bits. Types and lengths count, so
-/// that nothing moves unnoticed from one column to the next.
+/// Returns the checksum of a row's values: a CRC-64, which detects any burst error of up to 64 bits. The checksum
+/// includes types and lengths, so that bytes cannot move between columns undetected.
 pub(in crate::store) fn of_values<'a>(values: impl IntoIterator<Item = ValueRef<'a>>) -> i64 {
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     for value in values {
@@ -95,7 +96,7 @@ pub(in crate::store) fn of_values<'a>(values: impl IntoIterator<Item = ValueRef<
     digest.finalize().cast_signed()
 }
 
-/// A number for each type, which is stored in files as part of the checksums.
+/// Returns the number of a type. The numbers are part of stored checksums and must not change.
 fn kind(of: Type) -> u8 {
     match of {
         Type::Null => 0,
@@ -106,7 +107,7 @@ fn kind(of: Type) -> u8 {
     }
 }
 
-/// Adds the function `row_checksum`.
+/// Adds the SQL function `row_checksum`.
 pub(super) fn add_function(connection: &Connection) -> Result<(), StoreError> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
@@ -117,7 +118,7 @@ pub(super) fn add_function(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Rows with an id from `from` to `to` that are not as they were stored.
+/// Returns the ids, from `from` to `to`, of rows that do not match their checksum.
 pub(super) fn damaged(
     connection: &Connection,
     sealed: &Sealed,
@@ -134,7 +135,8 @@ pub(super) fn damaged(
     Ok(ids.collect::<Result<_, _>>()?)
 }
 
-/// How many rows are not as they were stored, on a connection of any kind.
+/// Counts the rows that do not match their checksum. Adds the SQL function first, so that any
+/// connection can be used.
 pub(in crate::store) fn count_damaged(connection: &Connection) -> Result<u64, StoreError> {
     add_function(connection)?;
     SEALED.iter().try_fold(0, |sum, sealed| {

@@ -17,14 +17,14 @@ const NETWORK_FILE_SYSTEMS: [&str; 8] = [
     "fuse.sshfs",
 ];
 
-/// The file that is locked. It stays, and has the number of the process.
+/// Name of the lock file. The file is never deleted, and contains the id of the process.
 pub(super) const LOCK: &str = "LOCK";
 
 /// A directory that only this process uses until the value is dropped.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// Held for its lock.
+    /// Lock file, kept open to hold the lock.
     _lock: File,
 }
 
@@ -65,28 +65,28 @@ impl DataDir {
         })
     }
 
-    /// Its absolute path.
+    /// Returns the absolute path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Free bytes on its disk.
+    /// Returns the free bytes on the disk of the directory.
     pub fn free_bytes(&self) -> io::Result<u64> {
         free_bytes(&self.path)
     }
 
-    /// Makes new files in it survive a power loss.
+    /// Flushes the directory, so that new files in it survive a power loss.
     pub fn sync(&self) -> io::Result<()> {
         sync_dir(&self.path)
     }
 }
 
-/// Creates a directory, and those above that are missing, and makes each new name survive a power loss.
+/// Creates a directory and its missing parents, and flushes each new name, so that it survives a power loss.
 fn create_dir(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|dir| is_missing(dir)).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
@@ -97,18 +97,18 @@ fn is_missing(dir: &Path) -> bool {
     !dir.as_os_str().is_empty() && !dir.exists()
 }
 
-/// Free bytes on the disk of a file or directory.
+/// Returns the free bytes on the disk of a file or directory.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(path)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Makes new names in the directory survive a power loss.
+/// Flushes a directory, so that new names in it survive a power loss.
 pub(in crate::store) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Makes the name of a file or directory survive a power loss.
+/// Flushes the parent directory, so that the name of a file or directory survives a power loss.
 pub(in crate::store) fn sync_parent(path: &Path) -> io::Result<()> {
     let named = path
         .parent()
@@ -116,7 +116,7 @@ pub(in crate::store) fn sync_parent(path: &Path) -> io::Result<()> {
     sync_dir(named.unwrap_or(Path::new(".")))
 }
 
-/// Writes a file that only its owner can read, whole or not at all.
+/// Writes a file atomically. Only the owner of the file can read it.
 pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let unfinished = path.with_extension("unfinished");
     let mut file = OpenOptions::new()

@@ -1,14 +1,15 @@
-//! One writer, many readers.
+//! A database with one writer and many readers.
 //!
-//! Changes run on one thread, those for the same in the order of arrival. Changes that wait at the same time share one
-//! transaction and so one fsync; their callers get their results after it. A group of nothing but locks is written
-//! without one: see [`Durability`]. A change that fails is rolled back alone. Each read sees one snapshot and never waits for the writer.
+//! All changes run on one thread; changes of one party (`Whose`) run in the order of arrival. Changes that wait at the
+//! same time form a group, which shares one transaction and one fsync. Callers get their results after the fsync. A
+//! group that consists only of locks is written without an fsync: see [`Durability`]. A change that fails is rolled
+//! back alone. Each read sees one snapshot and never waits for the writer.
 //!
-//! After some errors the file cannot be written or trusted any more, whether they come from a change, a
-//! commit or a read. They end the process, see [`FatalHandler`]; callers need not check for them.
+//! After a fatal error of a change, a commit or a read, the file can no longer be written or trusted. A fatal error
+//! ends the process, see [`FatalHandler`]; callers need not check for fatal errors.
 //!
-//! A change does no I/O of its own and hashes no payloads: it only writes what was prepared before, because
-//! all others wait behind it.
+//! A change does no I/O of its own and hashes no payloads: it only writes prepared values, because all other changes
+//! wait for it.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::ops::Deref;
@@ -45,36 +46,36 @@ use crate::store::ledger::request_marks::RequestMarks;
 use crate::store::sql::Sql;
 use crate::store::views::event_filter::add_functions;
 
-/// Rows in one commit, and how long a group may run before it is committed: both bound how long the first
-/// change of it waits, and with it everybody behind.
+/// Maximum number of rows in one commit. This limit and `GROUP_TIME_MAX`, the time a group may run before it is
+/// committed, bound the wait of the first change in the group and of all changes that wait behind the group.
 const GROUP_ROWS_MAX: u64 = 2_000;
 const GROUP_TIME_MAX: Duration = Duration::from_millis(20);
 
-/// Threads that read: enough for the dispatcher and a few pages at once on a small machine.
+/// Number of reader threads: enough for the dispatcher and a few page requests at once on a small machine.
 const READERS: usize = 4;
 
-/// Readers that may be busy with what clients ask of entities.
+/// Maximum number of readers that serve client requests about entities at once.
 const ENTITY_READERS: usize = READERS / 2;
 
-/// Reads that may wait for a reader.
+/// Maximum number of reads that wait for a reader.
 const READ_QUEUE_MAX: usize = 1_024;
 
-/// How long one read may take before it is interrupted: an old snapshot keeps the write-ahead log from
-/// starting over.
+/// Longest time of one read before it is interrupted. An old snapshot prevents the write-ahead log from starting over.
 const READ_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Virtual-machine steps between two checks of the deadline.
+/// Steps of SQLite's virtual machine between two checks of the deadline.
 const PROGRESS_STEPS: i32 = 20_000;
 
-/// Pages of the write-ahead log past which the writer lets it start over: 32 MiB.
+/// Number of pages in the write-ahead log beyond which the writer makes the log start over: 32 MiB.
 const LOG_PAGES_MAX: u64 = 4_096;
 
-/// Pages of the log past which a commit copies them itself, in case that the thread for it cannot: 128 MiB.
+/// Number of pages in the log beyond which a commit itself runs a checkpoint: 128 MiB. This is the fallback if the
+/// checkpoint thread cannot.
 const LOG_PAGES_LAST_RESORT: u32 = 16_384;
 
-/// Page size. Rows of 1 KiB cost a fifth less CPU and a seventh less disk than on 4 KiB pages. On 16 KiB pages many
-/// events that are stored together would cost a little less still, but a commit of one event, which changes nine
-/// pages, would write twice as much.
+/// Page size. With 8 KiB pages, rows of 1 KiB cost a fifth less CPU and a seventh less disk than with 4 KiB pages. With
+/// 16 KiB pages, many events that are stored together would cost slightly less, but a commit of one event, which
+/// changes nine pages, would write twice as much.
 pub(super) const PAGE_BYTES: u32 = 8_192;
 
 const PRAGMAS: &str = "
@@ -89,30 +90,30 @@ const PRAGMAS: &str = "
     PRAGMA cache_size = -16384;
 ";
 
-/// Prepared statements kept per connection: more than there are.
+/// Number of prepared statements that each connection caches; larger than the number of existing statements.
 const STATEMENTS_CACHED: usize = 128;
 
 type Change = Box<dyn FnOnce(&WriteTx) -> Ran + Send>;
 type Query = Box<dyn FnOnce(&mut ReadConnection) + Send>;
 
-/// A change that has run: how to reply to its caller once the outcome of the commit is known, and the error
-/// for which the group must not be committed.
+/// A change that has run: `reply` sends the result to the caller once the outcome of the commit is known, and `failure`
+/// is an error because of which the group must not be committed.
 struct Ran {
     reply: Reply,
     failure: Option<StoreError>,
 }
 
-/// How long the lock of another program is waited for before it is told: publishers wait meanwhile.
+/// Time to wait for the lock of another program before the lock is reported. Publishers wait during this time.
 const LOCK_TOLD_AFTER: Duration = Duration::from_secs(1);
 
-/// A handle on the database. Cheap to clone; the threads end with the last one.
+/// A handle on the database. Cheap to clone; the threads end when the last handle is dropped.
 #[derive(Clone)]
 pub(in crate::store) struct Db {
     backend: Backend,
     /// Notified of every commit.
     commits: watch::Sender<()>,
     queue_sums: QueueSums,
-    /// Where its changes wait for the writer.
+    /// The lane in which changes of the handle wait for the writer.
     lane: Lane,
 }
 
@@ -121,7 +122,8 @@ enum Backend {
     Threads {
         changes: Arc<queue::Sender<Change>>,
         queries: mpsc::Sender<Query>,
-        /// See [`Db::read_in_turn`]. A topic has one place, always the same, which others have, too.
+        /// See [`Db::read_in_turn`]. Each topic always uses the same one of these places, and shares it with other
+        /// topics.
         entity_readers: [Places<Whose>; ENTITY_READERS],
         log: Arc<WriteAheadLog>,
         write_times: Arc<WriteTimes>,
@@ -140,16 +142,16 @@ pub(super) struct WriterConnection {
     write_times: Arc<WriteTimes>,
     /// Is true while another program holds the lock on the file.
     locked_out: Arc<AtomicBool>,
-    /// How durable its commits are at the moment.
+    /// Current durability of commits.
     durability: Cell<Durability>,
 }
 
-/// The connection that writes, as changes use it. They run in a group, which commits or undoes all of them together.
+/// The connection that writes, as changes use it. Changes run in a group, which is committed or rolled back as a whole.
 pub(in crate::store) struct WriteTx {
     connection: Connection,
-    /// The counts of the group that are not written yet.
+    /// Counts of the current group that are not written yet.
     counts: RefCell<UnwrittenCounts>,
-    /// The counts of the group before the current change, while a change is made that can be undone alone.
+    /// Counts of the group before the current change, while a change runs that can be rolled back alone.
     before: RefCell<UnwrittenCounts>,
     marks: RefCell<RequestMarks>,
     ids: Ids,
@@ -165,18 +167,19 @@ impl Deref for WriteTx {
 }
 
 impl WriteTx {
-    /// Counts what a change does to events and deliveries.
+    /// Returns the unwritten counts, to which a change adds its effects on events and deliveries.
     pub(in crate::store) fn counts(&self) -> RefMut<'_, UnwrittenCounts> {
         self.counts.borrow_mut()
     }
 
-    /// The number of the next message of a queue; it is given with [`WriteTx::counts`]. What is undone leaves no gap.
+    /// Returns the number of the next message of a queue. The number is assigned with [`WriteTx::counts`]. A change
+    /// that is rolled back leaves no gap.
     pub(in crate::store) fn next_number(&self, queue: SubscriptionId) -> i64 {
         let group = self.before.borrow().numbered(queue) + self.counts.borrow().numbered(queue);
         self.queue_sums.numbered(queue) + group + 1
     }
 
-    /// The publish requests that are recognised.
+    /// Returns the marks by which repeated publish requests are recognized.
     pub(in crate::store) fn marks(&self) -> RefMut<'_, RequestMarks> {
         self.marks.borrow_mut()
     }
@@ -193,14 +196,14 @@ struct WriteAheadLog {
     of: PathBuf,
     /// Is true if the log is to be truncated after the next commit.
     to_truncate: AtomicBool,
-    /// Is true while somebody holds one snapshot for long; see [`LogHold`].
+    /// Is true while a reader holds one snapshot for a long time; see [`LogHold`].
     is_held: AtomicBool,
-    /// Room for checkpoints on a full disk.
+    /// Disk space reserved for checkpoints on a full disk.
     reserve: Reserve,
 }
 
-/// Stops checkpoints of the log until it is dropped: nothing can be copied from behind the snapshot that is held, and
-/// finding that out costs more the longer the log is. There is one at a time.
+/// Stops checkpoints of the log until the value is dropped. Pages after the held snapshot cannot be copied, and finding
+/// that out costs more the longer the log is. Only one value exists at a time.
 pub(in crate::store) struct LogHold(Arc<WriteAheadLog>);
 
 impl Drop for LogHold {
@@ -214,7 +217,7 @@ impl WriteAheadLog {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
-    /// When the database file was last written, which only checkpoints do.
+    /// Returns the last write to the database file, which is the last checkpoint, since only checkpoints write to it.
     fn written_back_at(&self) -> Option<Timestamp> {
         let written_at = std::fs::metadata(&self.of).ok()?.modified().ok()?;
         Some(Timestamp::from_system(written_at))
@@ -306,7 +309,7 @@ impl Db {
         })
     }
 
-    /// A handle that runs everything on the caller's thread.
+    /// Returns a handle that runs everything on the caller's thread.
     pub(in crate::store) fn inline(database: InlineDatabase) -> Self {
         let queue_sums = database.writer_connection().queue_sums().clone();
         Self {
@@ -317,8 +320,8 @@ impl Db {
         }
     }
 
-    /// A handle whose changes wait in this lane. Whatever somebody outside asks for takes turns with what others do; what is
-    /// written without it is the appliance's.
+    /// Returns a handle whose changes wait in `lane`. Changes that clients ask for take turns with the changes of other
+    /// parties; changes of a handle without a chosen lane count as changes of the appliance.
     pub(in crate::store) fn in_lane(&self, lane: Lane) -> Self {
         Self {
             lane,
@@ -326,12 +329,12 @@ impl Db {
         }
     }
 
-    /// A handle whose changes take the turns of `whose`.
+    /// Returns a handle whose changes take the turns of `whose`.
     pub(in crate::store) fn of(&self, whose: Whose) -> Self {
         self.in_lane(Lane::of(whose))
     }
 
-    /// Keeps the catalog as it is now: it says which queues and subscriptions have one turn together.
+    /// Updates the catalog that tells which queues and subscriptions share a turn.
     pub(in crate::store) fn set_catalog(&self, registry: &Registry) {
         match &self.backend {
             Backend::Threads { changes, .. } => changes.topics().set(registry),
@@ -339,10 +342,10 @@ impl Db {
         }
     }
 
-    /// Runs `change` in the next group and returns once that is on disk.
+    /// Runs `change` in the next group, and returns once the group is on disk.
     ///
-    /// Once sent, a change runs even if the caller goes away. [`StoreError::Closed`] after a change was sent
-    /// means "unknown", not "failed".
+    /// A change that was sent runs even if the caller stops waiting. [`StoreError::Closed`] after a change was sent
+    /// means that the outcome is unknown, not that the change failed.
     pub(in crate::store) async fn write<T, E, F>(&self, change: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -352,8 +355,8 @@ impl Db {
         let (sender, result) = oneshot::channel();
         let change: Change = Box::new(move |tx| {
             let result = undo_alone(tx, change);
-            // The whole group fails if the file failed, or if SQLite rolled back the transaction, as it does
-            // when the disk is full. Any other error has been undone.
+            // The whole group fails if the file failed, or if SQLite rolled back the transaction, which happens on
+            // a full disk. After any other error, the change was already rolled back alone.
             let error = result.as_ref().err().and_then(E::store_error);
             let failure = error
                 .cloned()
@@ -367,9 +370,9 @@ impl Db {
         result.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Like [`Db::write`], but without a savepoint, which copies pages and costs more than the change itself:
-    /// for frequent changes that are not expected to fail. If one fails, the whole group is undone: its
-    /// caller gets the error, the others get [`StoreError::Undone`].
+    /// Like [`Db::write`], but without a savepoint, which copies pages and costs more than the change itself; for
+    /// frequent changes that are not expected to fail. If a change fails, the whole group is rolled back: the caller of
+    /// the change gets the error, and the other callers get [`StoreError::Undone`].
     pub(in crate::store) async fn write_in_group<T, F>(&self, change: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -381,9 +384,9 @@ impl Db {
         result.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Like [`Db::write_in_group`], but returns as soon as the change waits for the writer. `then` gets the
-    /// result, whether or not the caller is still there; it is dropped if the store is closed before. It runs
-    /// among those of the whole group, so it is short and waits for nothing.
+    /// Like [`Db::write_in_group`], but returns as soon as the change waits for the writer. `then` is called with the
+    /// result even if the caller has stopped waiting, and is dropped if the store closes first. `then` must be short
+    /// and must not wait, since the replies of the whole group run one after another.
     pub(in crate::store) async fn write_then<T, F>(
         &self,
         change: F,
@@ -402,13 +405,13 @@ impl Db {
         self.submit(change).await
     }
 
-    /// Notifies of every commit.
+    /// Returns a receiver that is notified of every commit.
     pub(in crate::store) fn changes(&self) -> watch::Receiver<()> {
         self.commits.subscribe()
     }
 
-    /// Checkpoints the log and truncates it after a commit. The next commits are slower, since the log must
-    /// grow again, so this is for the rare moment when the disk needs room.
+    /// Checkpoints and truncates the log after a commit. The next commits are slower, since the log must grow again, so
+    /// this function is only for the rare case that disk space is needed.
     pub(super) async fn cut_log(&self) -> Result<(), StoreError> {
         if let Backend::Threads { log, .. } = &self.backend {
             log.to_truncate.store(true, Ordering::Relaxed);
@@ -421,7 +424,7 @@ impl Db {
         &self.queue_sums
     }
 
-    /// Holds room back for checkpoints if there is enough again. Returns whether it is given up at the moment.
+    /// Reserves disk space for checkpoints again if enough is free. Returns whether the reserve is still released.
     pub(super) fn is_out_of_reserve(&self) -> bool {
         match &self.backend {
             Backend::Threads { log, .. } => {
@@ -432,7 +435,8 @@ impl Db {
         }
     }
 
-    /// Lets somebody hold one snapshot for long; `None` for a store in memory, which has no log.
+    /// Stops checkpoints while a reader holds one snapshot for a long time. Returns `None` for a store in memory, which
+    /// has no log.
     pub(in crate::store) fn hold_log(&self) -> Option<LogHold> {
         match &self.backend {
             Backend::Threads { log, .. } => {
@@ -443,7 +447,7 @@ impl Db {
         }
     }
 
-    /// Waits until the last handle is gone and the file is closed.
+    /// Waits until the last handle is dropped and the file is closed.
     pub(in crate::store) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
         let threads = match &self.backend {
             Backend::Threads { threads, .. } => Some(threads.clone()),
@@ -456,7 +460,7 @@ impl Db {
         }
     }
 
-    /// The size of the log.
+    /// Returns the size of the log in bytes.
     pub(super) fn log_bytes(&self) -> u64 {
         match &self.backend {
             Backend::Threads { log, .. } => log.bytes(),
@@ -464,7 +468,7 @@ impl Db {
         }
     }
 
-    /// The longest change and commit since the last call; nothing for a store in memory.
+    /// Returns the longest change and commit since the last call; empty for a store in memory.
     pub(super) fn take_longest(&self) -> Longest {
         match &self.backend {
             Backend::Threads { write_times, .. } => write_times.take(),
@@ -472,7 +476,7 @@ impl Db {
         }
     }
 
-    /// How busy the threads are; nothing for a store in memory.
+    /// Returns how busy the threads are; empty for a store in memory.
     pub(super) fn engine_status(&self) -> EngineStatus {
         match &self.backend {
             Backend::Threads {
@@ -493,7 +497,7 @@ impl Db {
 
     async fn submit(&self, change: Change) -> Result<(), StoreError> {
         match &self.backend {
-            // What was delivered waits for the lock, what is new is told at once.
+            // Settlements wait for another program's lock; other changes fail at once.
             Backend::Threads { locked_out, .. }
                 if self.lane != Lane::Settlement && locked_out.load(Ordering::Relaxed) =>
             {
@@ -537,8 +541,9 @@ impl Db {
         }
     }
 
-    /// Like [`Db::read`], for what clients ask of an entity: a queue, or a topic with all its subscriptions, has one reader at a
-    /// time, all of them together have half of the readers, and take turns. So nobody's questions hold up everybody.
+    /// Like [`Db::read`], for client requests about an entity. A queue, or a topic with all its subscriptions, uses at
+    /// most one reader at a time. All entities together use at most half of the readers, in turn, so that the requests
+    /// about one entity cannot block everybody.
     pub(in crate::store) async fn read_in_turn<T, F>(
         &self,
         of: Option<SubscriptionId>,
@@ -565,7 +570,8 @@ impl Db {
         let own = topic.map_or(0, |topic| topic.0.rem_euclid(ENTITY_READERS as i64)) as usize;
         let (whose, group) = (Whose::Queue(of), Whose::queues_of(topic));
         let (places, queries) = (entity_readers[own].clone(), queries.clone());
-        // In a task of its own, since whoever asks may do something else when its turn comes, and others wait for it.
+        // Waits for the turn in a separate task, since the caller may be busy with something else when its turn comes,
+        // while other requests wait.
         tokio::spawn(async move {
             let place = places.take_in(group, whose).await;
             let query: Query = Box::new(move |reader| {
@@ -581,7 +587,8 @@ impl Db {
 }
 
 impl WriterConnection {
-    /// Wraps a connection whose schema is current. Publish requests are recognised that were received `since`.
+    /// Wraps a connection with the current schema. Repeats of publish requests that were received
+    /// `since` are recognized.
     pub(in crate::store) fn new(connection: Connection, since: Timestamp) -> Self {
         let writer_connection = Self {
             tx: WriteTx {
@@ -600,20 +607,21 @@ impl WriterConnection {
         writer_connection
     }
 
-    /// Reads what is kept in memory.
+    /// Loads the state that is kept in memory: the marks of publish requests and the queue sums.
     pub(super) fn load(&self, since: Timestamp) {
         self.tx.ids.forget();
         self.tx.marks().load(&self.tx, since);
         self.tx.queue_sums.load(&self.tx);
     }
 
-    /// Makes the next commits survive that much. SQLite allows it only between transactions.
+    /// Sets the durability of the next commits. SQLite allows the change only between transactions.
     fn set_durability(&self, durability: Durability) -> Result<(), StoreError> {
         if self.durability.get() == durability {
             return Ok(());
         }
         self.tx.connection.execute_batch(match durability {
-            // Of the log alone: checkpoints flush both files, and a log that starts over has its header flushed.
+            // `NORMAL` skips only the flush of the log at a commit: checkpoints flush both files, and a log that starts
+            // over has its header flushed.
             Durability::Written => "PRAGMA synchronous = NORMAL;",
             Durability::Flushed => "PRAGMA synchronous = FULL;",
         })?;
@@ -635,7 +643,7 @@ impl WriterConnection {
 }
 
 struct Writer {
-    /// Nothing is sent; it ends when the last reader has closed.
+    /// Channel without messages, which ends when the last reader has closed its connection.
     readers: blocking::Receiver<()>,
     writer_connection: WriterConnection,
     committed: watch::Sender<()>,
@@ -668,14 +676,15 @@ impl Writer {
             self.committed.send_replace(());
             self.bound_log();
         }
-        // The last handle is gone: leave a file without a log behind. Who closes last removes it, but of two that close at
-        // the same time neither does.
+        // After the last handle is dropped, waits for the readers and then empties the log. The connection that closes
+        // last removes the log, but if two connections close at the same time, neither does.
         self.checkpointer.end();
         let _ = self.readers.recv();
         self.cut_log();
     }
 
-    /// Under constant writes copies alone never let the log start over, so it would grow.
+    /// Makes the log start over when it is too long. Under constant writes, checkpoints alone never do, and the log
+    /// would grow.
     fn bound_log(&mut self) {
         let is_held = self.log.is_held.load(Ordering::Relaxed);
         if is_held != self.log_is_held {
@@ -691,8 +700,8 @@ impl Writer {
         if self.log.to_truncate.swap(false, Ordering::Relaxed) {
             self.cut_log();
         } else if self.checkpointer.copied() > LOG_PAGES_MAX {
-            // Only what was committed since the copy is left to be copied. If a reader stands in the way, nobody waits
-            // for it: the next copy tries again.
+            // Only pages committed since the last checkpoint remain to be copied. A reader that blocks the restart is
+            // not waited for: the next checkpoint tries again.
             let connection = self.writer_connection.connection();
             let _ = connection.busy_timeout(Duration::ZERO);
             let _ = connection.execute_batch("PRAGMA wal_checkpoint(RESTART);");
@@ -703,12 +712,12 @@ impl Writer {
     fn cut_log(&self) {
         let _paused = self.checkpointer.pause();
         let connection = self.writer_connection.connection();
-        // A reader can make it "busy", which is no error.
+        // A reader can make the checkpoint "busy", which is no error.
         let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);");
     }
 }
 
-/// Runs a group of changes and commits it. Those who sent them are still to be told.
+/// Runs and commits a group of changes. The returned replies still have to be sent to the callers.
 fn commit_group(
     writer: &WriterConnection,
     durability: Durability,
@@ -745,7 +754,7 @@ fn run_group(
         if let Some(cause) = failure {
             return Err(undone(cause)); // dropped means rolled back
         }
-        // SQLite has rolled the group back by itself, so none of it may be reported as done.
+        // SQLite has rolled back the group by itself, so no change of the group may be reported as done.
         if tx.is_autocommit() {
             return Err(StoreError::Undone("SQLite rolled it back".to_owned()));
         }
@@ -765,8 +774,8 @@ fn run_group(
     Ok(())
 }
 
-/// Begins a group. While another program holds the lock on the file, the group waits for it: what is in it may
-/// have been delivered already.
+/// Begins a group. While another program holds the lock on the file, the group waits for the lock, since deliveries
+/// recorded in the group may already have been made.
 fn begin(writer: &WriterConnection) -> Result<Transaction<'_>, StoreError> {
     loop {
         let begun = Transaction::new_unchecked(&writer.tx, TransactionBehavior::Immediate)
@@ -783,8 +792,8 @@ fn begin(writer: &WriterConnection) -> Result<Transaction<'_>, StoreError> {
     }
 }
 
-/// The error for the other callers of a group after one change failed: its cause where they can do something
-/// about it, else that nothing was stored.
+/// Returns the error for the other callers of a group after one change failed: the cause itself if the callers can act
+/// on it, otherwise [`StoreError::Undone`].
 fn undone(cause: StoreError) -> StoreError {
     match cause {
         StoreError::Other(reason) | StoreError::Unreadable(reason) => StoreError::Undone(reason),
@@ -800,7 +809,8 @@ fn undone(cause: StoreError) -> StoreError {
     }
 }
 
-/// The result for the caller: its own error before that of the group, which may follow from it.
+/// Returns the result for the caller. The error of the caller's change precedes the error of the group, which may be a
+/// consequence of it.
 fn result_for_caller<T, E: From<StoreError>>(
     result: Result<T, E>,
     commit: Result<(), StoreError>,
@@ -895,7 +905,7 @@ pub(super) fn open_watched(
     Ok(connection)
 }
 
-/// Opens a connection that only reads; there must be a database.
+/// Opens a connection that only reads. The database must exist.
 pub(in crate::store) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -904,7 +914,7 @@ pub(in crate::store) fn open_reader(path: &Path) -> Result<Connection, StoreErro
     Ok(connection)
 }
 
-/// Opens a connection that leaves the file as it is, and its log where it is; there must be a database.
+/// Opens a connection that changes neither the database file nor its log. The database must exist.
 pub(in crate::store) fn open_unchanged(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -916,8 +926,8 @@ pub(in crate::store) fn open_unchanged(path: &Path) -> Result<Connection, StoreE
 pub(in crate::store) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
     let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
-    // Both must be set before the first table is created, and never again: SQLite would write a page, for which
-    // there is no room on a full disk.
+    // Sets page size and vacuum mode only before the first table is created. Setting them later would make SQLite write
+    // a page, for which a full disk has no room.
     if pages == 0 {
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         // Deleted pages go back to the file system in small batches.
@@ -938,14 +948,14 @@ pub(in crate::store) fn open_in_memory() -> Result<Connection, StoreError> {
 fn configure(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch(PRAGMAS)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    // Otherwise a statement that could use a partial index is compiled again whenever a value is bound to it.
+    // Without this option, a statement that could use a partial index is compiled again whenever a value is bound.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     checksum::add_function(connection)?;
     add_functions(connection)
 }
 
-/// The write-ahead log of a database file.
+/// Returns the path of the write-ahead log of a database file.
 pub(in crate::store) fn log_of(path: &Path) -> PathBuf {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");

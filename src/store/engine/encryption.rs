@@ -1,9 +1,8 @@
-//! Encryption of secrets at rest: AES-256-GCM-SIV under a master key, bound to the cell that they are stored
-//! in.
+//! Encryption of secrets at rest: AES-256-GCM-SIV under a master key, bound to the database cell of the secret.
 //!
-//! An encrypted text is `v1.<key id>.<nonce>.<ciphertext>`, the last two in base64url. The cell (table,
-//! column, id of the row) and the key's id are authenticated with it, so it cannot be decrypted in another
-//! cell. [`COLUMNS`] lists what is encrypted; nothing that is read or written per event is.
+//! An encrypted text is `v1.<key id>.<nonce>.<ciphertext>`. The nonce and the ciphertext are in base64url. The cell
+//! (table, column, row id) and the key id are the associated data, so a text cannot be decrypted in another cell.
+//! [`COLUMNS`] lists the encrypted columns. No column that is read or written for each event is encrypted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,10 +19,10 @@ use crate::store::error::StoreError;
 /// Bytes of a master key (AES-256).
 const KEY_BYTES: usize = 32;
 
-/// Bytes of a key's hash that make up its id: enough to tell a few keys apart.
+/// Length of a key id in bytes: the beginning of the key's hash, enough to tell a few keys apart.
 const ID_BYTES: usize = 4;
 
-/// The beginning of every encrypted text. No plain text begins like this: keys and codes are base64,
+/// Prefix of every encrypted text. No plain text in an encrypted column begins with it: keys and codes are base64,
 /// definitions are JSON objects, URLs begin with their scheme.
 const FORM: &str = "v1.";
 
@@ -48,7 +47,7 @@ pub(in crate::store) const REPLAY_URL: Column = column("replay_job", "target_url
 pub(in crate::store) const ALERT_CHANNEL: Column = column("alert_channel", "definition");
 pub(in crate::store) const USER_TOTP: Column = column("user", "totp");
 
-/// All encrypted columns. Their tables have a column `id`.
+/// All encrypted columns. Each of their tables has a column `id`.
 pub(in crate::store) const COLUMNS: [Column; 11] = [
     NAMESPACE_KEY1,
     NAMESPACE_KEY2,
@@ -72,7 +71,7 @@ const fn column(table: &'static str, column: &'static str) -> Column {
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKeys(Vec<Zeroizing<[u8; KEY_BYTES]>>);
 
-/// A text is not a list of master keys. The error does not show it.
+/// The error for a text that is not a list of master keys. The message does not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is not a master key: 32 bytes in base64, as from `openssl rand -base64 32`")]
 pub struct InvalidMasterKey;
@@ -94,20 +93,20 @@ impl MasterKeys {
         }
     }
 
-    /// The keys as [`MasterKeys::parse`] reads them, one a line.
+    /// Returns the keys in the format of [`MasterKeys::parse`], one per line.
     pub(in crate::store) fn to_text(&self) -> Zeroizing<String> {
         let lines = self.0.iter().map(|key| STANDARD.encode(**key) + "\n");
         Zeroizing::new(lines.collect())
     }
 
-    /// These keys behind a newer one, which encrypts from now on.
+    /// Returns the keys of `newer` followed by these keys, so that the first key of `newer` encrypts.
     pub(in crate::store) fn behind(&self, newer: Self) -> Self {
         let Self(mut keys) = newer;
         keys.extend(self.0.iter().cloned());
         Self(keys)
     }
 
-    /// Only the key that encrypts.
+    /// Returns only the key that encrypts.
     pub(in crate::store) fn newest(&self) -> Self {
         Self(self.0[..1].to_vec())
     }
@@ -121,7 +120,7 @@ impl MasterKeys {
         self.0.iter().map(|key| id_of(key)).collect()
     }
 
-    /// The id of the key that encrypts. It reveals nothing about the key.
+    /// Returns the id of the key that encrypts. The id reveals nothing about the key.
     pub fn id(&self) -> String {
         id_of(&self.0[0])
     }
@@ -167,12 +166,12 @@ impl Encryption {
         }
     }
 
-    /// The beginning of texts that the current key encrypted.
+    /// Returns the prefix of texts that are encrypted by the current key.
     pub(super) fn prefix(&self) -> String {
         format!("{FORM}{}.", self.keys[0].0)
     }
 
-    /// Encrypts `text` for the cell `column` of the row `row`.
+    /// Encrypts `text` for the cell in `column` of the row with the id `row`.
     pub(in crate::store) fn encrypt(&self, column: Column, row: i64, text: &str) -> String {
         let (id, key) = &self.keys[0];
         let mut nonce = [0; NONCE_LEN];
@@ -220,7 +219,7 @@ impl Encryption {
     }
 }
 
-/// Reports whether a text is encrypted, by any key.
+/// Reports whether a text is encrypted, no matter by which key.
 pub(super) fn is_encrypted(text: &str) -> bool {
     text.starts_with(FORM)
 }

@@ -1,16 +1,16 @@
-//! Comparing indexes with their tables, and bringing them in line again.
+//! Compares indexes with their tables, and rebuilds indexes that differ.
 //!
-//! A row that is missing in an index is found by nobody who asks it: a pending delivery is never attempted. SQLite trusts its
-//! indexes, and `quick_check` does not look at what they hold.
+//! A query that uses an index does not find rows that the index lacks: such a pending delivery is never attempted.
+//! SQLite trusts its indexes, and `quick_check` does not compare their entries with the table.
 
 use rusqlite::{Connection, params};
 
 use crate::store::error::StoreError;
 
-/// Rows that are looked at between two looks at the clock.
+/// Maximum number of rows that are compared between two checks of the clock.
 const STEP_ROWS: usize = 2_000;
 
-/// Rows that are named of those that an index lacks.
+/// Maximum number of row ids that are reported as missing in one index.
 const NAMED_MAX: usize = 5;
 
 /// An index of a table with row ids.
@@ -19,28 +19,30 @@ pub(super) struct Index {
     pub(super) table: String,
     pub(super) name: String,
     columns: Vec<String>,
-    /// Which rows are in it; `TRUE` for all of them.
+    /// The `WHERE` condition of a partial index; `TRUE` if the index has all rows.
     condition: String,
 }
 
 /// How an index differs from its table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// The first rows that it lacks, or has under other values, and how many there are.
+    /// Ids of the first rows that the index lacks or has with other values. `missing_count` is the number of all such
+    /// rows.
     missing: Vec<i64>,
     missing_count: usize,
-    /// How many entries it has, and how many it should have.
+    /// Number of entries in the index. `rows` is the number that it should have.
     entries: u64,
     rows: u64,
 }
 
-/// The rows of a table in spans of so many, by their ids: a damaged id may be far from all others.
+/// Iterates over a table in spans of at most [`STEP_ROWS`] rows, in the order of row ids. Spans are bounded by the
+/// number of rows, not by a range of ids, because a damaged id may be far from all others.
 pub(super) struct SpanSteps {
     next: String,
     after: i64,
 }
 
-/// Row ids, both included.
+/// A range of row ids, both ends included.
 pub(super) struct RowSpan {
     pub(super) first: i64,
     pub(super) last: i64,
@@ -77,7 +79,7 @@ impl Difference {
 }
 
 impl Index {
-    /// Returns all indexes, those first that do not hold all rows of their tables.
+    /// Returns all indexes, partial indexes first.
     pub(super) fn all(connection: &Connection) -> Result<Vec<Self>, StoreError> {
         let all = "SELECT t.name, i.name, i.partial, coalesce(s.sql, '') \
              FROM pragma_table_list AS t, pragma_index_list(t.name) AS i \
@@ -99,7 +101,7 @@ impl Index {
         })?;
         let mut indexes = rows.collect::<Result<Vec<_>, _>>()?;
         for index in &mut indexes {
-            // The row id, which every entry has, has no name here.
+            // Skips the row id, which is part of every index entry but has no column name.
             let select = "SELECT name FROM pragma_index_info(?1) WHERE name IS NOT NULL";
             let mut select = connection.prepare_cached(select)?;
             let columns = select.query_map([&index.name], |row| row.get(0))?;
@@ -108,7 +110,7 @@ impl Index {
         Ok(indexes)
     }
 
-    /// Compares it with its table, in steps, until `is_late`; then the difference is `None`.
+    /// Compares the index with its table, in steps. Returns `None` if `is_late` is true before the comparison ends.
     pub(super) fn compare(
         &self,
         connection: &Connection,
@@ -156,7 +158,7 @@ impl Index {
         Ok(Some(found))
     }
 
-    /// Says what is wrong.
+    /// Describes the difference between the index and its table.
     pub(super) fn told(&self, found: &Difference) -> String {
         let Difference {
             missing,
@@ -178,7 +180,7 @@ impl Index {
         )
     }
 
-    /// Builds it anew from its table.
+    /// Rebuilds the index from its table.
     pub(super) fn rebuild(&self, connection: &Connection) -> Result<(), StoreError> {
         Ok(connection.execute_batch(&format!("REINDEX \"{}\"", self.name))?)
     }

@@ -1,6 +1,7 @@
-//! A database in memory that runs everything on the caller's thread: for deterministic simulations.
+//! An in-memory database that runs everything on the caller's thread, for deterministic simulations.
 //!
-//! It outlives the stores that are opened on it, as a file outlives processes, and can be made full.
+//! The database outlives the stores that are opened on it, like a file outlives processes. It can simulate a full
+//! disk.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,14 +18,14 @@ thread_local! {
     static STATEMENTS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often other tasks are polled before the next read or change goes on: this stands in for the threads of
+/// Returns how often the next read or change yields to other tasks before it runs. The yields simulate the threads of
 /// a real store.
 pub type Pauses = Arc<dyn Fn() -> usize + Send + Sync>;
 
-/// The age of the requests that it recognises does not depend on when it is opened.
+/// Time since which repeated requests are recognized: the same for every opening of the database.
 const SINCE: Timestamp = Timestamp::from_ms(0);
 
-/// The database. Clones share it.
+/// A handle of the in-memory database. All clones use one database.
 #[derive(Clone)]
 pub struct InlineDatabase {
     writer_connection: Arc<Mutex<WriterConnection>>,
@@ -33,31 +34,32 @@ pub struct InlineDatabase {
 }
 
 impl InlineDatabase {
-    /// An empty database without pauses.
+    /// Creates an empty database whose reads and changes do not yield to other tasks.
     pub fn new() -> Result<Self, StoreError> {
         Self::with_pauses(Arc::new(|| 0))
     }
 
-    /// An empty database that lets other tasks run first.
+    /// Creates an empty database whose reads and changes first yield to other tasks.
     pub fn with_pauses(pauses: Pauses) -> Result<Self, StoreError> {
         let mut connection = db::open_in_memory()?;
         migrate::migrate(&mut connection)?;
         Ok(Self {
             writer_connection: Arc::new(Mutex::new(WriterConnection::new(connection, SINCE))),
-            // Only its own stores ever decrypt it.
+            // A generated key suffices: only stores on this database decrypt its secrets.
             encryption: Encryption::new(&MasterKeys::generate(&Entropy::Os), Entropy::Os),
             pauses,
         })
     }
 
-    /// Forgets what a process had in memory.
+    /// Reloads the in-memory state of the writer from the database, like a new process.
     pub(in crate::store) fn open(&self) {
         self.writer_connection().load(SINCE);
     }
 
-    /// Makes the database full, or not full again. A full one fails whatever needs another page.
+    /// Simulates a full disk, or ends the simulation. On a full disk, every change that needs a new page fails.
     pub fn set_full(&self, full: bool) -> Result<(), StoreError> {
-        // SQLite raises a limit below the current size to that size, and caps one above its own maximum.
+        // SQLite raises a limit below the current size to the current size, and lowers a limit above its own maximum
+        // to the maximum.
         let pages_max = if full { 1 } else { u32::MAX - 1 };
         let writer_connection = self.writer_connection();
         Ok(writer_connection.connection().pragma_update_and_check(
@@ -68,7 +70,7 @@ impl InlineDatabase {
         )?)
     }
 
-    /// Counts the statements that run from now on.
+    /// Starts to count the statements that run on this database.
     pub fn count_statements(&self) -> Result<(), StoreError> {
         let count = |_: TraceEvent<'_>| STATEMENTS.set(STATEMENTS.get() + 1);
         let mut writer_connection = self.writer_connection();
@@ -76,7 +78,7 @@ impl InlineDatabase {
         Ok(connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(count))?)
     }
 
-    /// How many statements have run on this thread, those of triggers included.
+    /// Returns the number of counted statements that have run on this thread, including statements of triggers.
     pub fn statements() -> u64 {
         STATEMENTS.get()
     }
@@ -129,7 +131,7 @@ impl InlineDatabase {
         self.writer_connection.lock().unwrap()
     }
 
-    /// Lets other tasks run first.
+    /// Yields to other tasks as often as `pauses` says.
     pub(super) async fn pause(&self) {
         for _ in 0..(self.pauses)() {
             tokio::task::yield_now().await;

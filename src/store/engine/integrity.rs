@@ -14,20 +14,20 @@ use crate::store::engine::upkeep::Upkeep;
 use crate::store::engine::{checksum, db};
 use crate::store::error::StoreError;
 
-/// Faults that are reported; a damaged file has either few or thousands.
+/// Maximum number of reported faults. A damaged file has either few faults or thousands.
 const FAULTS_MAX: usize = 20;
 
 /// The result of an integrity check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Integrity {
-    /// Tables that were checked with their indexes, and how many there are.
+    /// Number of tables that were checked, including their indexes. `tables` is the number of all tables.
     pub checked: usize,
     pub tables: usize,
-    /// Damage: tables and rows, without values.
+    /// Descriptions of the damage. They name tables and rows, but contain no values.
     pub faults: Vec<String>,
-    /// Damage that is mended.
+    /// Descriptions of the damage that was repaired.
     pub repaired: Vec<String>,
-    /// Set if indexes differ from their tables, which are to be repaired.
+    /// Is true if at least one index differs from its table and is to be repaired.
     differs: bool,
 }
 
@@ -39,9 +39,9 @@ impl Integrity {
 }
 
 impl Upkeep {
-    /// Checks one table after the other, on a connection of its own, until `within` has passed. Each table
-    /// has its own snapshot, so that the write-ahead log can start over in between; neither the writer nor
-    /// other readers wait. `progress` hears what was found after each table.
+    /// Checks one table after the other on a separate connection, until `within` has passed. Each table is read in
+    /// its own snapshot, so that the write-ahead log can start over between two tables. Neither the writer nor other
+    /// readers wait for the check. Calls `progress` with the findings after each table.
     pub async fn check_integrity(
         &self,
         clock: Clock,
@@ -130,7 +130,7 @@ fn check(connection: &Connection, table: &str, faults: &mut Vec<String>) -> Resu
     Ok(())
 }
 
-/// Says whether an index differs from its table, also in the log.
+/// Reports whether an index differs from its table. Also logs a difference as an error.
 fn differs(index: &Index, connection: &Connection) -> Result<bool, StoreError> {
     let Some(found) = index.compare(connection, &|| false)? else {
         return Ok(false);

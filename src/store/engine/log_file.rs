@@ -1,8 +1,9 @@
-//! The write-ahead log as a file, read before SQLite opens it.
+//! Examines the write-ahead log file before SQLite opens it.
 //!
-//! SQLite takes the log up to the first frame that is not as it was written, and forgets the rest without a word. After a
-//! kill or a power loss that is right: nobody was told that the rest is stored, or it was locks, which need no flush. If a
-//! frame is damaged it is not, so the frames behind it that belong to the same log are counted here.
+//! SQLite recovers the log up to the first frame whose checksum is wrong, and silently ignores the rest. This is right
+//! after a kill or a power loss: the ignored frames hold only changes that were not acknowledged, or locks, which
+//! need no flush. It is wrong after damage to a frame, because acknowledged changes may be in the frames after it.
+//! This module counts the frames from the first damaged one on that belong to the same log.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -15,30 +16,33 @@ use crate::store::error::StoreError;
 const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 
-/// The first word of a log, but for its last bit, which says whether its checksums are of big-endian words.
+/// The first word of a log, without its lowest bit. The lowest bit is set if the checksums are computed over
+/// big-endian words.
 const MAGIC: u32 = 0x377f_0682;
 
-/// The frames of a log: those that SQLite takes, and those that it leaves.
+/// The numbers of frames in a log that SQLite recovers, and that it ignores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogFrames {
-    /// Frames that are as they were written, up to the first other one.
+    /// Number of valid frames before the first damaged one.
     pub(super) sound: u64,
-    /// Frames of the same log from the first damaged one on, and how many of them end a commit.
+    /// Number of frames of the same log from the first damaged one on. `commits_left` is how many of these end a
+    /// commit.
     pub(super) left: u64,
     pub(super) commits_left: u64,
-    /// Set if the header itself is damaged, so that nothing of the log is taken.
+    /// Is true if the header is damaged, so that SQLite recovers no frame of the log.
     pub(super) header_is_damaged: bool,
 }
 
 impl LogFrames {
-    /// Says whether something may be lost that was acknowledged. A kill leaves at most frames without the end of their commit.
+    /// Reports whether acknowledged changes may be lost. After a kill, the ignored frames do not include the end of a
+    /// commit.
     fn has_lost(&self) -> bool {
         self.commits_left > 0
     }
 }
 
-/// Reads the log of the database `path`. If frames of it will be left, keeps a copy of it beside and returns what there
-/// is to say.
+/// Examines the log of the database at `path`. If SQLite will ignore frames that may hold acknowledged changes, copies
+/// the log to a file beside it and returns a description of the damage.
 pub(in crate::store) fn examine(path: &Path) -> Result<Option<String>, StoreError> {
     let log = log_of(path);
     let failed = |error: io::Error| StoreError::Failed(format!("{}: {error}", log.display()));
@@ -74,7 +78,7 @@ fn told(log: &Path, frames: LogFrames, kept: &Path) -> String {
     )
 }
 
-/// Copies a damaged log, since SQLite will overwrite it.
+/// Copies a damaged log to a new file beside it, because SQLite will overwrite the log. Returns the path of the copy.
 fn keep(log: &Path) -> io::Result<PathBuf> {
     let mut number = 1;
     let kept = loop {
@@ -133,7 +137,7 @@ fn frames_of(mut log: impl Read) -> io::Result<LogFrames> {
     Ok(found)
 }
 
-/// The size of a page by the header, or that of our databases if the header is damaged.
+/// Returns the page size from the header, or [`PAGE_BYTES`] if the header is damaged.
 fn page_bytes(header: &[u8; HEADER_BYTES], is_sound: bool) -> usize {
     let named = word(header, 8);
     let is_known = is_sound && (512..=65_536).contains(&named);
@@ -148,7 +152,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// Fills the buffer; `false` if the file ends before.
+/// Fills the buffer. Returns `false` if the file ends before the buffer is full.
 fn read_whole(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
@@ -156,7 +160,7 @@ fn read_whole(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// The checksum of a log, which goes on from frame to frame (fileformat2.html, 4.2).
+/// The cumulative checksum of a log, which is continued from frame to frame (fileformat2.html, 4.2).
 struct Sum {
     is_big_endian: bool,
     words: (u32, u32),

@@ -1,9 +1,9 @@
 //! The life cycle of the master key: generated at the first start, stored in a file beside the database,
 //! replaced on request.
 //!
-//! One procedure serves every case. It encrypts whatever the newest key has not encrypted yet, in small
-//! batches, and then leaves only the newest key in the file. It runs at every start, so it also finishes what
-//! a crash interrupted.
+//! One procedure serves the first start, later starts and the replacement. It encrypts every secret that is not yet
+//! encrypted by the newest key, in small batches, and then keeps only the newest key in the file. The procedure runs at
+//! every start, so it also finishes a replacement that a crash interrupted.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read};
@@ -22,16 +22,16 @@ use crate::store::error::StoreError;
 /// The name of the key file in the data directory.
 pub const MASTER_KEY_FILE: &str = "master.key";
 
-/// Bytes of the key file: many times what it has.
+/// Maximum number of bytes that are read from the key file. A key file is much smaller.
 const FILE_BYTES_MAX: u64 = 65_536;
 
 /// Cells encrypted in one commit.
 const BATCH: usize = 100;
 
-/// Where master keys come from.
+/// The sources of master keys.
 pub(in crate::store) struct MasterKeyFile<'a> {
     pub(in crate::store) data_dir: &'a DataDir,
-    /// Keys from the configuration; without them the file is read, or created.
+    /// Keys from the configuration. If `None`, the key file is read, or created.
     pub(in crate::store) configured: Option<&'a MasterKeys>,
     pub(in crate::store) entropy: &'a Entropy,
 }
@@ -39,16 +39,16 @@ pub(in crate::store) struct MasterKeyFile<'a> {
 /// The result of replacing the master key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rekeyed {
-    /// Ids of the keys.
+    /// Id of the replaced key. `new` is the id of its replacement.
     pub old: String,
     pub new: String,
-    /// Texts that were encrypted again.
+    /// Number of texts that were encrypted again.
     pub cells: usize,
 }
 
 impl MasterKeyFile<'_> {
-    /// Reads the keys, fails if one is missing that something is encrypted by, and finishes an interrupted
-    /// replacement.
+    /// Reads the keys and finishes an interrupted replacement. Fails if a key is missing that a stored secret is
+    /// encrypted by.
     pub(in crate::store) fn unlock(
         &self,
         connection: &mut Connection,
@@ -76,7 +76,7 @@ impl MasterKeyFile<'_> {
         Ok((encryption, keys.newest()))
     }
 
-    /// Encrypts everything with a new key and deletes the old one. Nobody else may have the database open.
+    /// Encrypts all secrets by a new key and deletes the old key. No other process may have the database open.
     pub(in crate::store) fn rekey(
         &self,
         connection: &mut Connection,
@@ -156,7 +156,7 @@ fn listed(ids: &BTreeSet<String>) -> String {
     ids.iter().cloned().collect::<Vec<_>>().join(", ")
 }
 
-/// The ids of the keys that the database is encrypted by.
+/// Returns the ids of all keys by which secrets in the database are encrypted.
 pub(in crate::store) fn key_ids(connection: &Connection) -> Result<BTreeSet<String>, StoreError> {
     let mut ids = BTreeSet::new();
     for Column { table, column } in COLUMNS {
@@ -171,7 +171,8 @@ pub(in crate::store) fn key_ids(connection: &Connection) -> Result<BTreeSet<Stri
     Ok(ids)
 }
 
-/// Encrypts whatever the newest key has not encrypted, and leaves no trace of the old texts in the file.
+/// Encrypts all secrets that are not encrypted by the newest key, and erases the old texts from the database file and
+/// its log. Returns the number of encrypted secrets.
 fn encrypt_all(
     connection: &mut Connection,
     encryption: &Encryption,
@@ -187,19 +188,19 @@ fn encrypt_all(
         progress(&format!("encrypted {encrypted} secrets by the master key"));
     }
     if encrypted > 0 {
-        // The log still holds the old pages.
+        // Truncates the log, which still holds pages with the old texts.
         connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
     }
     Ok(encrypted)
 }
 
-/// Encrypts up to `limit` cells in one commit. Returns how many; 0 at the end.
+/// Encrypts up to `limit` cells in one commit. Returns the number of encrypted cells, 0 if none are left.
 fn encrypt_batch(
     connection: &mut Connection,
     encryption: &Encryption,
     limit: usize,
 ) -> Result<usize, StoreError> {
-    // SQLite overwrites old texts with zeros.
+    // Makes SQLite overwrite old texts with zeros.
     connection.pragma_update(None, "secure_delete", true)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut encrypted = 0;
@@ -226,7 +227,7 @@ fn encrypt_batch(
     Ok(encrypted)
 }
 
-/// Cells that the newest key has not encrypted. Empty cells need no encryption.
+/// Returns up to `limit` cells that are not encrypted by the newest key. Empty cells need no encryption.
 fn stale(
     connection: &Connection,
     Column { table, column }: Column,

@@ -1,7 +1,7 @@
 //! Migrates a database file to the current schema.
 //!
-//! The numbered files in `migrations/` only go forward. A copy of the database is made before an older schema
-//! is changed. A database of a newer schema, or of one from before the first release, is not opened.
+//! The numbered files in `migrations/` only upgrade, never downgrade. The database is copied before an older schema is
+//! changed. A database with a newer schema, or with a schema from before the first release, is not opened.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -19,8 +19,8 @@ mod embedded {
     refinery::embed_migrations!("migrations");
 }
 
-/// Older versions of SQLite can lose committed data of the write-ahead log when one connection writes while
-/// another checkpoints.
+/// Minimum version of SQLite. Older versions can lose committed data of the write-ahead log when one connection writes
+/// while another one checkpoints.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 
 /// Migrates the file `path`, creating it if it is missing, and closes it again. Reports slow steps to
@@ -53,7 +53,7 @@ pub(in crate::store) fn migrate_file(
     make_shrinkable(&connection, progress)
 }
 
-/// The upgrade that a start of this version makes of a database first.
+/// The upgrade of a database that this version makes when it starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Upgrade {
     /// The schema of the database.
@@ -89,8 +89,8 @@ fn can_shrink(connection: &Connection) -> Result<bool, StoreError> {
     Ok(vacuum == INCREMENTAL)
 }
 
-/// Rewrites a file that cannot shrink, such as one that another program created. New files can shrink from
-/// the start. It needs room for a second copy on the disk, once.
+/// Enables incremental vacuum on a file that lacks it, such as one that another program created. New files have it from
+/// the start. The one rewrite of the file needs free disk space for a second copy.
 fn make_shrinkable(connection: &Connection, progress: &dyn Fn(&str)) -> Result<(), StoreError> {
     if !can_shrink(connection)? {
         progress("rewriting the database, so that it can get smaller");
@@ -108,11 +108,11 @@ pub(in crate::store) fn migrate(connection: &mut Connection) -> Result<(), Store
     Ok(())
 }
 
-/// Rejects a database whose schema this version does not know: that of another program, one from before the first
-/// release, or a newer one. Returns the version of the schema.
+/// Returns the version of the schema. Rejects a database of another program, one from before the first release, and one
+/// with a newer schema.
 fn check(path: &Path, connection: &Connection) -> Result<i64, StoreError> {
     let have = schema_version(connection)?;
-    // A start that was killed leaves the history alone.
+    // Ignores the history table: a start that was killed leaves a database with only this table.
     let is_used =
         "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE tbl_name <> 'refinery_schema_history')";
     if have == 0 && connection.query_row(is_used, [], |row| row.get(0))? {
@@ -140,8 +140,8 @@ fn check(path: &Path, connection: &Connection) -> Result<i64, StoreError> {
     Ok(have)
 }
 
-/// Creates an empty file that only its owner can read, if it is missing; SQLite gives its log the same
-/// rights. (Never do this to an open database: closing the file would drop SQLite's locks.)
+/// Creates an empty file that only its owner can read, if the file is missing. SQLite creates the log with equal
+/// permissions. Must not be called for an open database: closing the file would release SQLite's locks.
 pub(in crate::store) fn make_private(path: &Path) -> Result<(), StoreError> {
     let made = OpenOptions::new()
         .write(true)
@@ -166,7 +166,8 @@ fn check_sqlite(version: i32) -> Result<(), StoreError> {
 }
 
 fn runner() -> Runner {
-    // Each file is one transaction: a kill leaves the schema before it or the one after it.
+    // Runs each migration file in its own transaction, so that a kill leaves a complete schema: the one before the
+    // file or the one after it.
     embedded::migrations::runner().set_grouped(false)
 }
 
@@ -179,7 +180,7 @@ pub(in crate::store) fn newest() -> i64 {
     versions.map_or(0, i64::from)
 }
 
-/// Reports whether the schema `have` was made by the migrations that this version has.
+/// Reports whether the schema with version `have` was made by migrations that this version contains.
 fn is_known(connection: &Connection, have: i64) -> Result<bool, StoreError> {
     if have == 0 {
         return Ok(true);
@@ -194,7 +195,7 @@ fn is_known(connection: &Connection, have: i64) -> Result<bool, StoreError> {
     Ok(pairs.all(|(applied, known)| *applied == known.checksum().to_string()))
 }
 
-/// The schema version of an open database; 0 for a new file.
+/// Returns the schema version of an open database, 0 for a new file.
 pub(in crate::store) fn schema_version(connection: &Connection) -> Result<i64, StoreError> {
     if !connection.table_exists(None, "refinery_schema_history")? {
         return Ok(0);

@@ -1,8 +1,8 @@
-//! A copy of the database while it is written to: all of it as of one moment.
+//! Copies a snapshot of the database while the database is written to.
 //!
-//! One transaction holds the snapshot from the first page to the last; without it, every commit in between would
-//! have the copy begin anew. Neither the writer nor other readers wait for it. Only the write-ahead log cannot start
-//! over meanwhile, so whoever copies watches its size (see [`LogHold`](super::db::LogHold)).
+//! One read transaction holds the snapshot for the whole copy. Without the transaction, every commit during the copy
+//! would restart it. Neither the writer nor other readers wait for the copy. The write-ahead log cannot start over
+//! during the copy, so the caller monitors the size of the log (see [`LogHold`](super::db::LogHold)).
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,27 +16,28 @@ use crate::base::Stopwatch;
 use crate::store::engine::db;
 use crate::store::error::{BackupError, StoreError};
 
-/// Pages of one step: 256 KiB. Each is flushed before the next, so that the flush of a commit on the same disk has no more
-/// than that to wait for.
+/// Number of pages in one step: 256 KiB. Each step is flushed before the next one, so that the flush of a commit on
+/// the same disk waits for at most one step.
 const STEP_PAGES: i32 = 16;
 
-/// While others write, a pause takes so many times as long as the step before it: then a tenth of the commits meet a step.
+/// Ratio of a pause to the duration of the step before it, while the database is written to. With this ratio, a tenth
+/// of the commits coincide with a step.
 const PAUSE_FACTOR: u32 = 9;
 
-/// With a longer log there are no pauses: it grows until the copy is finished.
+/// Size of the log above which the copy makes no pauses, because the log grows until the copy is finished.
 const LOG_BYTES_PACED: u64 = 1_024 * 1_024 * 1_024;
 
-/// How far a copy is.
+/// The progress of a copy, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
     pub copied: u64,
     pub all: u64,
 }
 
-/// Hears of each step how far the copy is, and ends it by an error.
+/// A callback that receives the progress after each step. An error from the callback ends the copy.
 pub(in crate::store) type EachStep<'a> = &'a mut dyn FnMut(Pages) -> Result<(), BackupError>;
 
-/// Copies the database `from` as it is now into the empty file `to`.
+/// Copies the current state of the database `from` into the empty file `to`.
 pub(in crate::store) fn copy_online(
     from: &Path,
     to: &Path,
@@ -44,11 +45,11 @@ pub(in crate::store) fn copy_online(
 ) -> Result<(), BackupError> {
     let source = db::open_reader(from)?;
     let snapshot = source.unchecked_transaction()?;
-    // The first read is what begins it.
+    // The snapshot begins with the first read of the transaction.
     snapshot.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     let copied = copy_snapshot(&snapshot, to, Pace::beside(from), each_step);
     drop(snapshot);
-    // What was committed meanwhile is written back here, and not by the writer, which publishers wait for.
+    // Checkpoints the commits that were made during the copy here instead of in the writer, for which publishers wait.
     let _ = source.execute_batch("PRAGMA wal_checkpoint(PASSIVE);");
     copied
 }
@@ -59,10 +60,11 @@ fn copy_snapshot(
     mut pace: Pace,
     each_step: EachStep<'_>,
 ) -> Result<(), BackupError> {
-    // Closed after the connection, whose locks on the file it would end.
+    // This file handle is declared before the connection and so closed after it: closing the handle first would
+    // release the locks of the connection.
     let written = File::open(to).map_err(|error| BackupError::at(to, error))?;
     let mut copy = Connection::open(to)?;
-    // An unfinished copy is thrown away, so it needs no journal, and the steps flush it themselves.
+    // The copy needs no journal, because an unfinished copy is deleted. Each step flushes the file explicitly.
     copy.execute_batch(
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -1024;",
     )?;
@@ -89,9 +91,9 @@ fn copy_snapshot(
     }
 }
 
-/// Leaves the disk to the others while they write.
+/// Computes pauses between the steps, which leave the disk to the writer while the database is written to.
 struct Pace {
-    /// The log of the database, which every commit writes to.
+    /// The write-ahead log of the database. Every commit changes its modification time.
     log: PathBuf,
     written_at: Option<SystemTime>,
 }

@@ -1,10 +1,13 @@
-//! Changes that wait for the writer.
+//! The queue of changes that wait for the writer.
 //!
-//! Settlements go first, so that what receivers have answered is not forgotten behind what publishers send;
-//! but only up to half of a group, so that neither keeps the other out. What publishers send and all else go alternately,
-//! and of each those take turns that it is for: so whoever asks for much waits behind that, and nobody else does, neither
-//! here nor for room. What stores or removes much is large: it has a group of its own, so that nobody else waits for its commit,
-//! and then the writer is for the others for as long as that took, if there are any.
+//! Settlements go first, so that the answers of receivers do not wait behind publish requests. In the second half of a
+//! group settlements go last, so that neither kind of change starves the other. Appends and other changes alternate.
+//! Appends take turns by topic, other changes by the party that they are for. A party with many changes therefore
+//! delays only its own changes, both in this queue and when it waits for room in the queue.
+//!
+//! A change that stores or removes many rows is large. A large change begins a group of its own, so that no other
+//! change waits for its commit. After a large change, the writer is reserved for changes that are not large, for as
+//! long as the large change took, if there are any.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -18,68 +21,71 @@ use crate::model::topic::TopicId;
 use crate::store::engine::queue_topics::QueueTopics;
 use crate::store::error::StoreError;
 
-/// Changes that may wait, settlements apart. Beyond it whoever sends one waits for the room of another, in turn, which is
-/// the only back pressure.
+/// Maximum number of waiting changes, not counting settlements. Senders of further changes wait in turn until another
+/// change leaves the queue. This is the only back pressure.
 pub(super) const WAITING_MAX: usize = 4_096;
 
-/// How long settlements wait for something else to share their commit with, which a publisher then does not have to
-/// wait for. Nobody waits for a settlement itself.
+/// Time for which settlements wait for other changes to share a commit with. A publisher then does not have to wait for
+/// a separate commit of settlements. No caller waits for a settlement.
 const LINGER: Duration = Duration::from_millis(2);
 
-/// Settlements that do not linger.
+/// Number of waiting settlements at which they are committed at once, without the wait of [`LINGER`].
 const LINGERING_MAX: usize = 64;
 
-/// Rows of a change that is large: more than a batch of those that are made in batches has.
+/// Maximum number of rows of a change that is not large. No batch of a change that is made in batches has more rows.
 const LARGE_ROWS: usize = 500;
 
-/// The party that a change is for. The parties take turns, and the changes of each stay in order. All queues and
-/// subscriptions of a topic have one turn together, however many there are, and take turns within it.
+/// The party that a change is for. The parties take turns, and the changes of each party stay in order. All queues and
+/// subscriptions of a topic share one turn, no matter how many there are, and take turns within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::store) enum Whose {
-    /// The appliance itself, and those who manage it.
+    /// The appliance itself and its administrators.
     Appliance,
     /// Users who sign in to the admin pages.
     Accounts,
     Inspectors,
-    /// Messages of all queues that go on to others.
+    /// Messages of all queues that are forwarded to another entity.
     Forwarder,
     Topic(TopicId),
     /// Receivers of a queue or a subscription.
     Queue(SubscriptionId),
     /// Receivers of all queues and subscriptions of a topic.
     QueuesOf(TopicId),
-    /// Receivers who name locks without their queue, or whose queue is gone.
+    /// Receivers that name locks without a queue, or whose queue was deleted.
     AnyQueue,
 }
 
 impl Whose {
-    /// Returns the receivers of a topic's queues and subscriptions, or of those that are gone.
+    /// Returns the party for the receivers of a topic's queues and subscriptions, or for receivers of deleted queues
+    /// if `topic` is `None`.
     pub(super) fn queues_of(topic: Option<TopicId>) -> Self {
         topic.map_or(Self::AnyQueue, Self::QueuesOf)
     }
 }
 
-/// How durable a commit is once its callers get their results.
+/// The durability of a commit at the time when its callers get their results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// A kill of the process. It is written to the log without a flush; the next flush includes it.
+    /// The commit survives a kill of the process. It is written to the log without a flush, and becomes durable with
+    /// the next flush.
     Written,
-    /// A power loss, too.
+    /// The commit also survives a power loss.
     Flushed,
 }
 
-/// Which changes go first, and about how many rows one of them stores, changes or removes.
+/// The class of a change, which determines its place in the queue. `rows` is the approximate number of rows that the
+/// change stores, changes or removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Lane {
-    /// Settlements of the dispatcher. It bounds how many there are, so they never wait for room.
+    /// Settlements of the dispatcher. The dispatcher limits their number, so they never wait for room in the queue.
     Settlement,
     /// Events of a topic.
     Append {
         to: TopicId,
         rows: usize,
     },
-    /// Locks and renewals of receivers. After a power loss nobody holds a lock whose connection is gone, so nobody waits for
-    /// a flush either: see [`Durability::Written`].
+    /// Locks and lock renewals of receivers. A power loss also ends the connections that hold the locks, so these
+    /// changes need no flush: see [`Durability::Written`].
     Lock(Whose),
     Other {
         whose: Whose,
@@ -88,13 +94,13 @@ pub(in crate::store) enum Lane {
 }
 
 impl Lane {
-    /// Returns the lane of changes that are not large: what has many rows is done in batches.
+    /// Returns the lane of changes that are not large. Changes of many rows are made in batches.
     pub(in crate::store) const fn of(whose: Whose) -> Self {
         let rows = LARGE_ROWS;
         Self::Other { whose, rows }
     }
 
-    /// Whose turn its changes wait for; `None` if they wait for nobody's.
+    /// Returns the party whose turn the changes of this lane wait for, `None` for settlements, which take no turns.
     fn whose(self) -> Option<Whose> {
         match self {
             Self::Settlement => None,
@@ -104,7 +110,7 @@ impl Lane {
     }
 }
 
-/// Both ends of a queue.
+/// Creates a queue and returns its two ends.
 pub(super) fn queue<C>() -> (Sender<C>, Receiver<C>) {
     let shared = Arc::new(SharedQueue {
         waiting: Mutex::new(WaitingChanges {
@@ -124,16 +130,16 @@ pub(super) fn queue<C>() -> (Sender<C>, Receiver<C>) {
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 
-/// The end of those who have changes. Dropping it ends the writer once nothing waits.
+/// The sending end. Dropping it ends the writer after the last waiting change.
 pub(super) struct Sender<C>(Arc<SharedQueue<C>>);
 
-/// The writer's end. Dropping it drops what waits.
+/// The receiving end, which belongs to the writer. Dropping it drops all waiting changes.
 pub(super) struct Receiver<C>(Arc<SharedQueue<C>>);
 
 struct SharedQueue<C> {
     waiting: Mutex<WaitingChanges<C>>,
     arrived: Condvar,
-    /// For other changes than settlements.
+    /// Places for all waiting changes except settlements.
     room: Places<Whose>,
     topics: QueueTopics,
     since: Stopwatch,
@@ -143,14 +149,14 @@ struct WaitingChanges<C> {
     settlements: VecDeque<C>,
     appends: FairQueue<TopicId, WaitingChange<C>>,
     others: FairQueue<Whose, WaitingChange<C>>,
-    /// How many of the appends and others need a flush.
+    /// Number of waiting changes in `appends` and `others` that need a flush.
     to_flush: usize,
     turn: WriterTurn,
     sleeps: Sleeps,
     is_closed: bool,
 }
 
-/// A change with the room that it takes.
+/// A waiting change with its place in the queue.
 struct WaitingChange<C> {
     is_large: bool,
     durability: Durability,
@@ -158,23 +164,24 @@ struct WaitingChange<C> {
     room: TakenPlace<Whose>,
 }
 
-/// Whose turn it is. Moments are counted from the beginning of the queue.
+/// The state that determines which change the writer takes next. Times are durations since the creation of the queue.
 #[derive(Default)]
 struct WriterTurn {
-    /// The last change that was not large was an append, and no other one.
+    /// Is true if the last change that was not large was an append.
     was_append: bool,
-    /// The last large change was an append.
+    /// Is true if the last large change was an append.
     was_large_append: bool,
-    /// When the last group began, if that was with a large change.
+    /// Start of the last group, if it began with a large change.
     large_since: Option<Duration>,
-    /// Others than large changes have had their turn since the last large one began.
+    /// Is true if an append or other change that is not large was taken after the last large change began.
     others_came: bool,
-    /// Until when the writer is for the others.
+    /// Time until which the writer is reserved for changes that are not large.
     others_until: Duration,
 }
 
 impl<C> WaitingChanges<C> {
-    /// The first change of a group that begins now, or how long the large ones have to wait, if nothing else waits.
+    /// Returns the first change of a group that begins now. Returns the remaining delay as an error if only large
+    /// changes wait and the writer is still reserved for others.
     fn first(&mut self, now: Duration) -> Option<Result<TakenChange<C>, Duration>> {
         let after_large = self.turn.large_since.take();
         let left = self.turn.others_until.saturating_sub(now);
@@ -182,7 +189,7 @@ impl<C> WaitingChanges<C> {
         let small = is_for_others.then(|| self.next(true)).flatten();
         let left = match after_large {
             None => left,
-            // As long as it took, so that others have the writer for half of the time.
+            // Reserves the writer for as long as the large change took, so that others have it for half of the time.
             Some(since) if std::mem::take(&mut self.turn.others_came) => now - since,
             Some(_) => Duration::ZERO,
         };
@@ -199,7 +206,7 @@ impl<C> WaitingChanges<C> {
         Some(Ok(TakenChange::Other(large)))
     }
 
-    /// The next change that is not large.
+    /// Takes the next change that is not large, a settlement before or after appends and other changes.
     fn next(&mut self, settlements_first: bool) -> Option<TakenChange<C>> {
         let settlement = |it: &mut Self| it.settlements.pop_front().map(TakenChange::Settlement);
         if settlements_first {
@@ -209,14 +216,15 @@ impl<C> WaitingChanges<C> {
         }
     }
 
-    /// The next append or other change that is not large.
+    /// Takes the next append or other change that is not large.
     fn next_other(&mut self) -> Option<TakenChange<C>> {
         let change = self.pop(false)?;
         self.turn.others_came = true;
         Some(TakenChange::Other(change))
     }
 
-    /// Takes the next append or other change, alternately: a large one, or one that is not.
+    /// Takes the next append or other change, in alternation. `is_large` selects large changes or changes that are not
+    /// large.
     fn pop(&mut self, is_large: bool) -> Option<WaitingChange<C>> {
         let suits = |change: &WaitingChange<C>| change.is_large == is_large;
         let append = |it: &mut Self| Some((true, it.appends.pop_if(suits)?));
@@ -241,18 +249,18 @@ impl<C> WaitingChanges<C> {
         Some(change)
     }
 
-    /// Says whether anything waits that needs a flush.
+    /// Reports whether a change waits that needs a flush.
     fn wants_flush(&self) -> bool {
         self.to_flush > 0 || !self.settlements.is_empty()
     }
 
-    /// Says whether anything waits but settlements.
+    /// Reports whether a change waits that is not a settlement.
     fn has_others(&self) -> bool {
         !self.others.is_empty() || !self.appends.is_empty()
     }
 }
 
-/// A change that waits no more.
+/// A change that was taken from the queue.
 enum TakenChange<C> {
     Settlement(C),
     Other(WaitingChange<C>),
@@ -266,7 +274,7 @@ impl<C> TakenChange<C> {
         }
     }
 
-    /// Leaves its room to another.
+    /// Returns the change and frees its place in the queue.
     fn into_change(self) -> C {
         match self {
             Self::Settlement(change) => change,
@@ -278,12 +286,13 @@ impl<C> TakenChange<C> {
     }
 }
 
-/// The state of the writer: awake, or asleep until certain changes wake it.
+/// The state of the writer: awake, or asleep until certain changes arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sleeps {
     No,
     UntilAny,
-    /// Any change but a few settlements wakes the writer at once: settlements linger, to be made together.
+    /// Asleep while settlements linger. Any other change wakes the writer at once, and so do [`LINGERING_MAX`]
+    /// settlements.
     UntilOther,
 }
 
@@ -343,12 +352,12 @@ impl<C> Sender<C> {
         Ok(())
     }
 
-    /// The topics by which receivers take turns.
+    /// Returns the topics of queues and subscriptions, by which receivers take turns.
     pub(super) fn topics(&self) -> &QueueTopics {
         &self.0.topics
     }
 
-    /// How many changes wait.
+    /// Returns the number of waiting changes.
     pub(super) fn len(&self) -> usize {
         let waiting = self.0.lock();
         waiting.settlements.len() + waiting.appends.len() + waiting.others.len()
@@ -363,8 +372,9 @@ impl<C> Drop for Sender<C> {
 }
 
 impl<C> Receiver<C> {
-    /// Waits for the first change of a group; `None` after the last one. Settlements alone wait for company, but not long.
-    /// The group needs no flush if locks and renewals are all that waits.
+    /// Waits for the first change of a group. Returns `None` after the last change, when the queue is closed. If only
+    /// settlements wait, first waits up to [`LINGER`] for other changes. The group needs no flush if only locks and
+    /// lock renewals wait.
     pub(super) fn wait(&self) -> Option<(C, Durability)> {
         let mut waiting = self.0.lock();
         let mut lingers_since = None;
@@ -407,8 +417,8 @@ impl<C> Receiver<C> {
         }
     }
 
-    /// The next change of a group, if one waits that belongs there. To one that is only written belongs nothing that waits
-    /// together with what needs a flush.
+    /// Takes the next change for the current group, which has the given durability. Returns `None` if the group is only
+    /// written and any waiting change needs a flush.
     pub(super) fn next(&self, settlements_first: bool, durability: Durability) -> Option<C> {
         let mut waiting = self.0.lock();
         if durability == Durability::Written && waiting.wants_flush() {

@@ -1,8 +1,8 @@
-//! Repairing what can be repaired of a database: the schema's indexes, rows whose state is no word, and indexes that
-//! differ from their tables.
+//! Repairs damage of a database: missing or changed indexes and triggers of the schema, deliveries with an invalid
+//! state, and indexes that differ from their tables.
 //!
-//! A table is believed before its indexes, unless the row itself is damaged: then what an index says of it is written
-//! back. A delivery that stays damaged is dead-lettered when it is due, so it has to be found.
+//! If an index differs from its table, the table is taken as correct. If the row itself is damaged, its values are
+//! restored from an index. A delivery that stays damaged is dead-lettered when it is due, so an index must find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::store::engine::indexes::{Index, RowSpan, SpanSteps};
 use crate::store::engine::{db, migrate};
 use crate::store::error::StoreError;
 
-/// Rows whose state contradicts the rest of them, or is no word at all.
+/// Condition for deliveries whose state is invalid or contradicts `ended_at`.
 const CONTRADICTS: &str = "state NOT IN ('Pending', 'Delivered', 'DeadLettered', 'Dropped', 'Resubmitted', 'Removed') \
      OR (state = 'Pending') <> (ended_at IS NULL)";
 
-/// Compares the schema with the one that this version makes. Indexes and triggers that are missing or differ are made
-/// anew, and named in the result; a table cannot be.
+/// Compares the schema with the schema that this version creates. Recreates missing or different indexes and triggers,
+/// and describes them in the result. Fails if a table is missing or different.
 pub(in crate::store) fn mend_schema(path: &Path) -> Result<Vec<String>, StoreError> {
     let wanted = {
         let mut fresh = db::open_in_memory()?;
@@ -80,8 +80,9 @@ fn schema(connection: &Connection) -> Result<BTreeMap<String, SchemaPart>, Store
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Looks for rows and indexes that have to be repaired until `is_late`, and repairs them. Returns what was done, and
-/// whether all was looked at. Other connections may have the database open.
+/// Looks for damaged deliveries and indexes, and repairs them. Repairs nothing if `is_late` is true before the search
+/// ends. Returns descriptions of the repairs, and whether the search ended in time. Other connections may have the
+/// database open.
 pub(in crate::store) fn repair(
     path: &Path,
     is_late: &dyn Fn() -> bool,
@@ -93,7 +94,7 @@ pub(in crate::store) fn repair(
     if rows.is_empty() && indexes.is_empty() {
         return Ok((Vec::new(), true));
     }
-    // Else a change of a row whose index entry is missing would fail.
+    // Without `writable_schema`, SQLite fails a change of a row whose index entry is missing.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
     connection.pragma_update(None, "writable_schema", true)?;
     connection.pragma_update(None, "foreign_keys", false)?;
@@ -112,7 +113,8 @@ pub(in crate::store) fn repair(
 
 type Findings = (BTreeSet<i64>, Vec<(Index, String)>);
 
-/// Deliveries that are damaged, and indexes that differ.
+/// Returns the ids of damaged deliveries, and the indexes that differ from their tables. Returns `None` if `is_late` is
+/// true before the search ends.
 fn look(
     connection: &Connection,
     is_late: &dyn Fn() -> bool,
@@ -149,7 +151,7 @@ fn look(
     Ok(Some((rows, indexes)))
 }
 
-/// Pending deliveries whose time to be due is not the one in the index.
+/// Returns the ids of pending deliveries whose due time in the table differs from the one in the index.
 fn differing_times(connection: &Connection) -> Result<Vec<i64>, StoreError> {
     let find = "SELECT e.id FROM delivery AS e INDEXED BY delivery_due WHERE e.state = 'Pending' AND EXISTS \
          (SELECT 1 FROM delivery AS own NOT INDEXED WHERE own.id = e.id AND own.state = 'Pending' \
@@ -159,9 +161,10 @@ fn differing_times(connection: &Connection) -> Result<Vec<i64>, StoreError> {
     Ok(ids.collect::<Result<_, _>>()?)
 }
 
-/// Writes back to a damaged delivery what the index of due deliveries says of it, and gives it a state that it can have.
+/// Restores the values of a damaged delivery from the index of due deliveries, and sets a valid state. Returns a
+/// description of the repair, `None` if nothing was changed.
 fn mend_delivery(tx: &Connection, id: i64) -> Result<Option<String>, StoreError> {
-    // Without the table, which would be believed: the index has all of it.
+    // Reads only the index, which has all selected columns. The row in the table may be damaged.
     let due = "SELECT subscription_id, next_attempt_at FROM delivery INDEXED BY delivery_due \
          WHERE state = 'Pending' AND +id = ?1";
     let due: Option<(i64, i64)> = tx

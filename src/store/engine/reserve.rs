@@ -1,7 +1,8 @@
-//! Room on the disk that is held back for what makes room: checkpoints and retention.
+//! Disk space that is reserved for the tasks that free disk space: checkpoints and retention.
 //!
-//! It is a file. When nothing fits any more it is deleted, so that the log can be written back and old events deleted;
-//! meanwhile nobody may publish. It is made again as soon as there is room for twice as much.
+//! The reserve is a file. It is deleted when the disk is full, so that the log can be written back and old events can
+//! be deleted. Publish requests are rejected while the file is missing. It is created again as soon as twice its size
+//! is free.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -13,16 +14,16 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::store::engine::data_dir::free_bytes;
 
-/// Bytes that are held back: more than is in the log between two checkpoints, with a batch of retention.
+/// Maximum size of the reserve: more than the log holds between two checkpoints, including a batch of retention.
 const BYTES: u64 = 16 * 1_024 * 1_024;
 
-/// On a small disk, this part of it.
+/// Divisor of the disk size that limits the reserve on a small disk.
 const SHARE_OF_DISK: u64 = 32;
 
-/// The name of the file in the data directory.
+/// The name of the reserve file in the data directory.
 const FILE: &str = "reserve";
 
-/// The room that is held back.
+/// The reserved disk space.
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
@@ -30,7 +31,7 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// In the directory of the database, where it may be from before.
+    /// Returns the reserve in the directory of the database. The file may exist from an earlier start.
     pub(super) fn beside(database: &Path) -> Self {
         Self {
             path: database.with_file_name(FILE),
@@ -38,16 +39,16 @@ impl Reserve {
         }
     }
 
-    /// Gives it up, because nothing fits any more.
+    /// Deletes the reserve file because the disk is full.
     pub(super) fn release(&self) {
         self.is_released.store(true, Ordering::Relaxed);
-        // It may have been given up before.
+        // Logs only if this call has deleted the file: an earlier call may have deleted it.
         if fs::remove_file(&self.path).is_ok() {
             tracing::warn!("the disk is full; the reserve for checkpoints and retention is in use");
         }
     }
 
-    /// Holds room back if there is enough of it. Returns whether it is held.
+    /// Creates the reserve file if it is missing and enough disk space is free. Returns whether the file exists.
     pub(super) fn hold(&self) -> bool {
         let is_there = self.path.exists();
         let is_held = is_there || self.make().unwrap_or(false);
@@ -57,7 +58,7 @@ impl Reserve {
         is_held
     }
 
-    /// Says whether it was given up and could not be held again since.
+    /// Reports whether the reserve was released and has not been created again since.
     pub(super) fn is_released(&self) -> bool {
         self.is_released.load(Ordering::Relaxed)
     }
@@ -74,7 +75,7 @@ impl Reserve {
             .create_new(true)
             .mode(0o600)
             .open(&self.path)?;
-        // Blocks of its own, not a hole.
+        // Allocates blocks: a sparse file would reserve nothing.
         let made = fallocate(&file, FallocateFlags::empty(), 0, bytes);
         if made.is_err() {
             let _ = fs::remove_file(&self.path); // a file system that cannot do it has no reserve

@@ -1,8 +1,8 @@
-//! Copies what a damaged database still holds into a new one.
+//! Copies the readable rows of a damaged database into a new one.
 //!
-//! Rows are read in the order of their ids. Where that fails, the next id is searched for from which it works again, so
-//! that a damaged page costs its own rows and no others. What the new database rejects, such as a delivery whose event is
-//! lost, is lost too. Counters are brought in line with what was copied.
+//! Rows are read in the order of their ids. After a read error, the salvage searches for the next readable id and
+//! continues there, so that a damaged page loses only its own rows. Rows that the new database rejects, such as a
+//! delivery whose event is lost, are not copied. At the end, the counters are updated to match the copied rows.
 
 use std::path::Path;
 
@@ -27,11 +27,11 @@ pub struct Salvaged {
 pub struct SalvagedTable {
     pub name: String,
     pub copied: u64,
-    /// Rows that belonged to lost ones, or were damaged themselves.
+    /// Number of rows that the new database rejected, because they refer to lost rows or are damaged.
     pub rejected: u64,
-    /// Ids of which it is unknown whether there was a row, because their page is damaged: ranges, both ends included.
+    /// Ranges of ids on damaged pages, both ends included. It is unknown which of these ids had a row.
     pub unreadable: Vec<(i64, i64)>,
-    /// Why the rest of a table without ids could not be read.
+    /// The error that ended the copying of a table without ids before its last row.
     pub cut_short: Option<String>,
 }
 
@@ -42,8 +42,8 @@ impl SalvagedTable {
     }
 }
 
-/// Copies the database `damaged` into the new file `copy`. Nothing is written to the old one. `progress` hears the
-/// table and how many rows of it are copied.
+/// Copies the database `damaged` into the new file `copy`. Does not write to `damaged`. Calls `progress` with the name
+/// of the current table and the number of its copied rows.
 pub(in crate::store) fn salvage(
     damaged: &Path,
     copy: &Path,
@@ -80,9 +80,9 @@ pub(in crate::store) fn salvage(
 struct NewTable {
     name: String,
     columns: Vec<String>,
-    /// The name of the number by which the rows are ordered, if there is one.
+    /// The name of the integer column by which the rows are read in order, if there is one.
     id: Option<String>,
-    /// Is true if an id names one row.
+    /// Is true if each id belongs to one row only.
     is_unique: bool,
 }
 
@@ -128,7 +128,7 @@ impl NewTable {
         Ok(ordered)
     }
 
-    /// The columns of all rows, after the id.
+    /// Returns the query for all rows. The first result column is the id, or 0 without one; the table's columns follow.
     fn select(&self) -> String {
         let Self { name, columns, .. } = self;
         let id = self.id.as_deref().unwrap_or("0");
@@ -141,13 +141,14 @@ impl NewTable {
         format!("{} WHERE {id} >= ?1 ORDER BY {id}", self.select())
     }
 
-    /// A row that was selected so.
+    /// Returns the id and the column values of a row that was read by the query from `select`.
     fn values(&self, row: &Row<'_>) -> rusqlite::Result<(i64, Vec<Value>)> {
         let values = (1..=self.columns.len()).map(|column| row.get(column));
         Ok((row.get(0)?, values.collect::<Result<_, _>>()?))
     }
 
-    /// A new database has rows of its own, such as the built-in topics.
+    /// Returns the statement that stores a row. It replaces existing rows, because a new database already has some,
+    /// such as the built-in topics.
     fn insert(&self) -> String {
         let Self { name, columns, .. } = self;
         let places = vec!["?"; columns.len()].join(", ");
@@ -164,7 +165,7 @@ struct Copying<'a> {
     old: &'a Connection,
     new: &'a mut Connection,
     batch: Vec<Vec<Value>>,
-    /// The last one read.
+    /// The id of the last row that was read.
     last_id: Option<i64>,
     found: SalvagedTable,
     progress: &'a mut dyn FnMut(&str, u64),
@@ -198,7 +199,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// The first id after `unreadable` from which rows can be read, as far as a search by halves finds it.
+    /// Returns the first id after `unreadable` from which rows can be read, found by a binary search.
     fn readable_after(&self, unreadable: i64) -> Option<i64> {
         let mut unreadable = i128::from(unreadable);
         let mut step = 1;
@@ -237,7 +238,7 @@ impl Copying<'_> {
         )
     }
 
-    /// Copies rows. The inner error says why the rest cannot be read.
+    /// Copies the rows of a query. The inner error is the reason that the remaining rows cannot be read.
     fn rows<const N: usize>(
         &mut self,
         select: &str,
@@ -285,7 +286,7 @@ impl Copying<'_> {
     }
 }
 
-/// `Ok` with the reason, if a page or a row is damaged.
+/// Returns the cause as the inner error if a page or a row is damaged, and as the outer error otherwise.
 fn damage<T>(cause: rusqlite::Error) -> Result<Result<T, String>, StoreError> {
     match cause.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure)

@@ -9,7 +9,7 @@ use crate::store::engine::migrate::schema_version;
 use crate::store::engine::write_times::{CommitTimes, Longest};
 use crate::store::error::StoreError;
 
-/// The database as a file.
+/// Access to the database as a file: its size, schema, load and maintenance.
 #[derive(Clone)]
 pub struct Upkeep {
     pub(in crate::store) db: Db,
@@ -21,13 +21,13 @@ pub struct Upkeep {
 /// How busy the database is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineStatus {
-    /// Threads that read.
+    /// Number of reader threads.
     pub readers: usize,
-    /// Changes that wait for the writer, and how many may.
+    /// Number of changes that wait for the writer. `changes_max` is the maximum.
     pub changes_waiting: usize,
     pub changes_max: usize,
     pub commit_times: CommitTimes,
-    /// The last checkpoint.
+    /// Time of the last checkpoint.
     pub checkpointed_at: Option<Timestamp>,
 }
 
@@ -42,20 +42,20 @@ pub struct DatabaseSchema {
 /// The size of the database, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// The file after a checkpoint.
+    /// Size of the database file after a checkpoint.
     pub file: u64,
     /// The bytes of the file that are in free pages.
     pub free: u64,
-    /// One page, the unit by which the file shrinks.
+    /// Size of one page, the unit by which the file shrinks.
     pub page: u64,
-    /// The write-ahead log.
+    /// Size of the write-ahead log.
     pub log: u64,
-    /// Free on the disk; `None` for a store in memory, or if it is unknown.
+    /// Free space on the disk; `None` for a store in memory, or if the free space is unknown.
     pub disk_free: Option<u64>,
 }
 
 impl Sizes {
-    /// Bytes of the file that are not free.
+    /// Returns the number of bytes of the file that are not in free pages.
     pub fn used(&self) -> u64 {
         self.file.saturating_sub(self.free)
     }
@@ -74,7 +74,7 @@ impl Upkeep {
         &self.found_at_start
     }
 
-    /// How busy the database is.
+    /// Returns the load of the database.
     pub fn engine_status(&self) -> EngineStatus {
         self.db.engine_status()
     }
@@ -95,17 +95,17 @@ impl Upkeep {
             .await
     }
 
-    /// Free bytes on the disk; `None` for a store in memory, or if they are unknown.
+    /// Returns the free bytes on the disk, `None` for a store in memory or if the number is unknown.
     pub fn free_bytes(&self) -> Option<u64> {
         self.data_dir.as_ref()?.free_bytes().ok()
     }
 
-    /// Says whether the room that is held back for checkpoints and retention is in use, because the disk was full.
+    /// Reports whether the disk space reserved for checkpoints and retention is in use, because the disk was full.
     pub fn is_out_of_reserve(&self) -> bool {
         self.db.is_out_of_reserve()
     }
 
-    /// The longest change and commit since the last call.
+    /// Returns the durations of the longest change and the longest commit since the last call.
     pub fn take_longest(&self) -> Longest {
         self.db.take_longest()
     }
@@ -121,7 +121,7 @@ impl Upkeep {
             .await
     }
 
-    /// How large the database is.
+    /// Returns the size of the database.
     pub async fn sizes(&self) -> Result<Sizes, StoreError> {
         let (pages, free, page) = self
             .db
@@ -158,7 +158,7 @@ impl Upkeep {
             .await
     }
 
-    /// Checkpoints and truncates the log, so that the file system sees what has become free.
+    /// Checkpoints and truncates the log, so that freed pages are returned to the file system.
     pub async fn cut_log(&self) -> Result<(), StoreError> {
         self.db.cut_log().await
     }

@@ -1,36 +1,36 @@
-//! How long changes and commits take: all changes wait for the one writer.
+//! Measures the durations of changes and commits. All changes wait for the one writer.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Commits whose times are kept: a few seconds of a busy appliance, a few minutes of an idle one.
+/// Number of commits whose durations are kept: a few seconds on a busy appliance, a few minutes on an idle one.
 const COMMITS_KEPT: usize = 500;
 
-/// Times of changes and commits. Clones of the writer's handle share them.
+/// The durations of changes and commits, shared by all clones of the writer's handle.
 #[derive(Debug, Default)]
 pub(super) struct WriteTimes {
-    /// The longest since the last call of [`WriteTimes::take`], in microseconds.
+    /// The longest change since the last call of [`WriteTimes::take`], in microseconds. `commit` is the longest commit.
     change: AtomicU64,
     commit: AtomicU64,
-    /// The times of the newest commits, oldest first.
+    /// The durations of the newest commits, oldest first.
     commits: Mutex<VecDeque<Duration>>,
 }
 
-/// The longest times of the writer.
+/// The longest durations in the writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Longest {
-    /// One change.
+    /// The longest single change.
     pub change: Duration,
-    /// The end of a group: writing the counters, and waiting for the disk.
+    /// The longest end of a group of changes: writing the counters and waiting for the disk.
     pub commit: Duration,
 }
 
-/// The times of the newest commits.
+/// Statistics of the durations of the newest commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitTimes {
-    /// How many commits these are; 0 where there was none yet.
+    /// Number of commits in the statistics; 0 before the first commit.
     pub commits: usize,
     pub median: Duration,
     pub longest: Duration,
@@ -50,7 +50,7 @@ impl WriteTimes {
         commits.push_back(took);
     }
 
-    /// The longest times since the last call.
+    /// Returns the longest durations since the last call.
     pub(in crate::store) fn take(&self) -> Longest {
         let take = |longest: &AtomicU64| Duration::from_micros(longest.swap(0, Ordering::Relaxed));
         Longest {
@@ -59,9 +59,9 @@ impl WriteTimes {
         }
     }
 
-    /// Returns how long the newest commits took: how many they are, the median and the longest.
+    /// Returns the number of the newest commits, and the median and maximum of their durations.
     pub(super) fn commit_times(&self) -> CommitTimes {
-        // Copied, so that no commit waits for the sorting.
+        // Copies the durations, so that no commit waits for the sort.
         let mut commits: Vec<_> = self.commits.lock().unwrap().iter().copied().collect();
         commits.sort_unstable();
         let at = |index: usize| commits.get(index).copied().unwrap_or_default();

@@ -31,66 +31,65 @@ use crate::store::ledger::settle::{CountedFor, SettlementRecord, settle};
 use crate::store::row;
 use crate::store::sql::Sql;
 
-/// Bytes of data that take the writer about as long as a row.
+/// Number of data bytes that take the writer about as long as one row.
 const ROW_BYTES: usize = 8_192;
 
-/// Returns about how many rows take the writer as long as so many bytes of data.
+/// Returns the approximate number of rows that take the writer as long as `bytes` of data.
 pub(super) fn rows_of(bytes: usize) -> usize {
     bytes / ROW_BYTES
 }
 
-/// Matched events of one topic, to be stored together.
+/// A request to store events of one topic together, with the subscriptions that they match.
 #[derive(Debug)]
 pub struct AppendRequest {
     pub topic: TopicId,
     pub received_at: Timestamp,
     pub events: Vec<(Event, Vec<SubscriptionId>)>,
-    /// Who else gets the events, whose deliveries are created later, by [`super::Ledger::fan_out`]. Then the lists above
-    /// have but those that are measured.
+    /// Further subscriptions that get the events. [`super::Ledger::fan_out`] creates their deliveries later. If set,
+    /// the lists in `events` contain only subscriptions in `measured`.
     pub fan_out: Option<FanOut>,
-    /// When those of the events, by their places, are due that are not due at once. Their deliveries are created with
-    /// them.
+    /// Due times of the events that are not due at once, by place. The deliveries of scheduled events are created in
+    /// one change with the events.
     pub scheduled: BTreeMap<usize, Timestamp>,
-    /// How long those messages live, by their places, that have a time to live of their own.
+    /// Times to live of the messages that have their own, by place.
     pub own_lives: BTreeMap<usize, Duration>,
-    /// Numbers that the messages were promised, in their order, if they were.
+    /// Promised numbers of the messages, in the order of the messages; empty if no numbers were promised.
     pub promised: Vec<PromisedNumber>,
-    /// The ids of messages for a topic with rules, as they were sent, and whether each is scheduled, by the place of
-    /// the first event that the message has become. Empty unless such messages are remembered or scheduled.
+    /// The original id of each message for a topic with rules, and whether the message is scheduled, by the place of
+    /// the first event that was made from it. Empty unless such messages are remembered or scheduled.
     pub sent: BTreeMap<usize, (String, bool)>,
-    /// The mark that their deliveries keep, if queues have forwarded the messages or are to pass them on.
+    /// The mark that is stored with the deliveries, if the messages were forwarded by a queue or are to be forwarded.
     pub forwarded: Option<Box<ForwardMark>>,
-    /// The subscriptions, in the order of their ids, whose deliveries are counted with the bytes of the messages that they
-    /// are.
+    /// The subscriptions, ordered by id, whose deliveries are messages and are counted with their bytes.
     pub measured: Arc<[SubscriptionId]>,
-    /// The demands of the queues that the events go into, if there are any.
+    /// The requirements of the queues that the events go into, if there are any.
     pub intake: Option<Arc<QueueIntake>>,
     /// Identifies the publish request, if the client gave it an id.
     pub request: Option<RequestMark>,
-    /// The audit entry of whoever stores the events; `None` for publishers, who are not audited.
+    /// The audit entry for storing the events; `None` for publishers, which are not audited.
     pub audit: Option<AuditEntry>,
-    /// The marks of the notices that these events are.
+    /// The marks of the notices that are published as these events.
     pub notified: Vec<NoticeMark>,
 }
 
-/// The number that a message is known by before it is stored.
+/// The sequence number that is assigned to a message before the message is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromisedNumber {
-    /// The ids that its deliveries will have.
+    /// The ids that the deliveries of the message will get.
     ids: Range<i64>,
-    /// Its number in a queue; in a topic it is known by the first id.
+    /// The sequence number of a message in a queue; `None` in a topic, where the first id is the number.
     in_queue: Option<i64>,
 }
 
 impl PromisedNumber {
-    /// Returns the number.
+    /// Returns the sequence number of the message.
     pub fn number(&self) -> i64 {
         self.in_queue.unwrap_or(self.ids.start)
     }
 }
 
-/// Promises numbers to messages that will be sent to a queue, or to a topic with rules. Those of messages that are not sent
-/// after all are not given again.
+/// Reserves numbers for messages that will be sent to a queue, or to a topic with rules. The number of a message that
+/// is not sent is not used again.
 pub(super) fn promise(
     tx: &WriteTx,
     queue: Option<SubscriptionId>,
@@ -115,23 +114,24 @@ pub(super) fn promise(
     Ok(promised)
 }
 
-/// The demands of queues on the events that go into them. Such events are stored together with their deliveries.
+/// The requirements of queues for the events that go into them. Such events are stored together with their deliveries.
 #[derive(Debug, Default)]
 pub struct QueueIntake {
-    /// The subscriptions whose deliveries must have a session each. Without one it is a dead letter.
+    /// The subscriptions that require sessions. A delivery without a session is dead-lettered.
     pub with_sessions: Vec<SubscriptionId>,
-    /// The sessions of the events, by their places, if there are such subscriptions.
+    /// The session of each event, by place; empty if no subscription requires sessions.
     pub sessions: Vec<Option<String>>,
-    /// How long ids are remembered, if they are; then what has a remembered one is dropped.
+    /// Time for which message ids are remembered for duplicate detection; `None` without it. A message with a
+    /// remembered id is dropped.
     pub remembers_for: Option<Duration>,
-    /// The events, by their places, that are dead letters because a rule cannot be evaluated for them, and the problem.
+    /// The problems of the events that are dead-lettered because a rule cannot be evaluated for them, by place.
     pub unevaluated: BTreeMap<usize, String>,
-    /// The events, by their places, that are dead letters because a rule would have made them too large.
+    /// The places of the events that are dead-lettered because a rule would have made them too large.
     pub oversized: BTreeSet<usize>,
 }
 
 impl QueueIntake {
-    /// Reports whether the queues demand nothing.
+    /// Reports whether the queues have no requirements.
     pub fn is_empty(&self) -> bool {
         self.with_sessions.is_empty()
             && self.remembers_for.is_none()
@@ -139,14 +139,15 @@ impl QueueIntake {
             && self.oversized.is_empty()
     }
 
-    /// The session of the event's delivery, if it has to have one; `Some(None)` if that is missing.
+    /// Returns the session of an event's delivery, `None` if the subscription requires no sessions, `Some(None)` if the
+    /// required session is missing.
     pub fn session(&self, subscription: SubscriptionId, place: usize) -> Option<Option<&str>> {
         let session = self.sessions.get(place).and_then(Option::as_deref);
         let must_have_one = self.with_sessions.contains(&subscription);
         must_have_one.then_some(session)
     }
 
-    /// Why the event's delivery is a dead letter from the beginning; `None` if it is none.
+    /// Returns the reason that an event's delivery is dead-lettered when it is stored, `None` if it is not.
     pub fn ended(&self, subscription: SubscriptionId, place: usize) -> Option<DeadLetterReason> {
         if self.unevaluated.contains_key(&place) {
             return Some(DeadLetterReason::FilterEvaluationFailed);
@@ -158,7 +159,8 @@ impl QueueIntake {
         lacks_session.then_some(DeadLetterReason::SessionIdMissing)
     }
 
-    /// Reports whether the topic already remembers the message. From now on it does, unless a queue does not take it.
+    /// Reports whether the topic already remembers the id of the message. Otherwise remembers the id, unless the
+    /// message is dead-lettered when it is stored.
     fn is_repeated(
         &self,
         tx: &WriteTx,
@@ -193,26 +195,27 @@ struct MessageStart<'a> {
     targets: &'a [SubscriptionId],
 }
 
-/// The message that the events at hand are: of a topic with rules, one may have become several of them.
+/// The message to which the current event belongs. In a topic with rules, several events may be made from one message.
 #[derive(Default)]
 struct CurrentMessage {
     is_repeated: bool,
     is_scheduled: bool,
-    /// The number that it was promised, or that of its first copy.
+    /// The promised number of the message, or the number of its first copy.
     number: Option<DeliveryId>,
-    /// The number is among those that are answered.
+    /// Is true if the number was already added to the numbers in the answer.
     is_numbered: bool,
     promised: Option<PromisedNumber>,
 }
 
 impl CurrentMessage {
-    /// Returns the next id that was promised to its deliveries, with its number if that was, too.
+    /// Returns the next promised delivery id of the message, and its promised number in a queue.
     fn promised(&mut self) -> Option<(DeliveryId, Option<i64>)> {
         let promised = self.promised.as_mut()?;
         Some((DeliveryId(promised.ids.next()?), promised.in_queue))
     }
 
-    /// Tells the copy, or a message without copies, its number.
+    /// Assigns the number of a scheduled message, and stores it in the delivery `copy` if there is one. Returns the
+    /// number on the first call for the message, and `None` on later calls or if the message is not scheduled.
     fn number(
         &mut self,
         tx: &WriteTx,
@@ -255,19 +258,20 @@ impl AppendRequest {
         now + later.map_or(0, |later| later.matched(place))
     }
 
-    /// Returns how many of the events nobody gets.
+    /// Returns the number of events that no subscription gets.
     pub fn unmatched(&self) -> usize {
         let places = 0..self.events.len();
         places.filter(|place| self.matched(*place) == 0).count()
     }
 
-    /// Returns whether the messages go on to another entity from a transfer queue.
+    /// Reports whether the messages are stored in a transfer queue, to be forwarded to another entity.
     pub fn is_transfer(&self) -> bool {
         let mark = self.forwarded.as_ref();
         mark.is_some_and(|mark| mark.transfer_to.is_some())
     }
 
-    /// Returns about how many rows are stored at once. What is large counts as the rows that take as much.
+    /// Returns the approximate number of rows that are stored at once. Data counts as the number of rows that take the
+    /// writer as long.
     pub(super) fn rows(&self) -> usize {
         let rows = self.events.iter().map(|(event, targets)| {
             let bytes = usize::try_from(event.data_bytes()).unwrap_or(usize::MAX);
@@ -276,7 +280,7 @@ impl AppendRequest {
         rows.sum()
     }
 
-    /// Returns where it waits for the writer.
+    /// Returns the lane in which the request waits for the writer.
     pub(super) fn lane(&self) -> Lane {
         Lane::Append {
             to: self.topic,
@@ -292,8 +296,8 @@ impl AppendRequest {
             .count()
     }
 
-    /// Has the deliveries created later, as far as that may be: a message is seen by all that receive it as soon as its
-    /// sender has the answer, and with all that were sent with it.
+    /// Defers the creation of all deliveries that may be created later. Deliveries of messages may not: when the sender
+    /// gets the answer, all receivers must see the message, together with all messages that were sent with it.
     pub fn defer_deliveries(&mut self) {
         let is_looked_at = self.intake.is_some() || self.forwarded.is_some();
         if self.fan_out.is_none() && self.scheduled.is_empty() && !is_looked_at {
@@ -310,7 +314,7 @@ fn is_deferrable(measured: &[SubscriptionId], of: SubscriptionId) -> bool {
     measured.binary_search(&of).is_err()
 }
 
-/// Takes those out whose deliveries may be created later.
+/// Removes from `targets` the subscriptions whose deliveries may be created later, and returns them.
 fn take_deferrable(
     measured: &[SubscriptionId],
     targets: &mut Vec<SubscriptionId>,
@@ -328,21 +332,21 @@ fn take_deferrable(
 pub enum Appended {
     Stored {
         events: Vec<EventKey>,
-        /// The numbers of the messages of a queue, 0 for each that was dropped because it is remembered. For messages
-        /// that are scheduled in a topic with rules, the id of the first delivery of each.
+        /// The numbers of the messages of a queue, 0 for each message that was dropped as a duplicate. For scheduled
+        /// messages in a topic with rules, the id of each message's first delivery.
         numbers: Vec<i64>,
     },
     /// Nothing is stored, because the request or the notice was stored before.
     Repeated,
 }
 
-/// A delivery that was stored just now, with its event, so that nobody needs to read them.
+/// A newly stored delivery with its event, so that neither has to be read from the database.
 #[derive(Clone, Debug)]
 pub struct HandedOver {
     pub subscription: SubscriptionId,
     pub delivery: Delivery,
     pub event: Arc<StoredEvent>,
-    /// Why it is a dead letter from the beginning.
+    /// The reason that the delivery was dead-lettered when it was stored; `None` if it was not.
     pub ended: Option<DeadLetterReason>,
 }
 
@@ -353,12 +357,13 @@ pub(in crate::store) struct StoredRows {
     handed_over: Vec<HandedOver>,
     /// The numbers of the deliveries to the queue itself, if the topic is a queue.
     numbers: Vec<i64>,
-    /// The numbers of messages that are scheduled in a topic with rules.
+    /// The numbers of scheduled messages in a topic with rules.
     scheduled: Vec<DeliveryId>,
 }
 
 impl StoredRows {
-    /// Passes on what was stored, unless that was nothing because of a repetition.
+    /// Passes the stored deliveries to `then` and returns the result of the request. `None` stands for a repeated
+    /// request or notice.
     pub(super) fn announce(stored: Option<Self>, then: impl FnOnce(Vec<HandedOver>)) -> Appended {
         let Some(Self {
             events,
@@ -379,7 +384,7 @@ impl StoredRows {
     }
 }
 
-/// The additions that are stored in the same transaction as a change of the catalog.
+/// Additional rows that are stored in one transaction with a change of the catalog.
 #[derive(Debug, Default)]
 pub struct Effects {
     pub audit: Option<AuditEntry>,
@@ -387,7 +392,7 @@ pub struct Effects {
     pub notice: Option<AppendRequest>,
 }
 
-/// Returns `None` for a repeated request or notice.
+/// Stores the events and deliveries of a request. Returns `None` for a repeated request or notice.
 pub(in crate::store) fn append(
     tx: &WriteTx,
     request: AppendRequest,
@@ -513,8 +518,8 @@ pub(in crate::store) fn append(
     Ok(Some(stored))
 }
 
-/// Without spaces in its lists, because the cache of statements copies the text whenever it runs. Likewise the next. The
-/// columns with a checksum are first, in its order.
+/// Inserts an event. The lists of this and of the delivery statement have no spaces, because the statement cache copies
+/// the text at each execution. The columns that the checksum covers come first, in the order of the checksum.
 const INSERT_EVENT: &str = "INSERT INTO event (id,received_at,event_id,event_type,source,subject,event_time,\
      data_version,attributes,data,topic_id,matched,checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)";
 const NUMBER: &str = "UPDATE delivery SET first_number = ?2 WHERE id = ?1";
@@ -525,13 +530,13 @@ const INSERT_DELIVERY: &str = "INSERT INTO delivery (id,event_id,subscription_id
 const HIGHEST_NUMBER: &str = "SELECT coalesce(max(number), 0) FROM delivery \
      WHERE subscription_id = ?1 AND number IS NOT NULL";
 
-/// Makes the checksum of a delivery anew.
+/// Recomputes the checksum of a delivery.
 static SEAL_DELIVERY: LazyLock<String> = LazyLock::new(|| checksum::DELIVERY.seal());
 
-/// Columns of a delivery that have a checksum and are empty at first.
+/// Values of the delivery columns that the checksum covers and that are null in a new delivery.
 const EMPTY_AT_FIRST: [ValueRef<'_>; 8] = [ValueRef::Null; 8];
 
-/// Says whether a delivery is as it was stored.
+/// Selects whether a delivery matches its checksum.
 static IS_SOUND: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {} FROM delivery WHERE id = ?1",
@@ -539,12 +544,13 @@ static IS_SOUND: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Makes the checksum of a new delivery anew, after a change of what it is of.
+/// Recomputes the checksum of a new delivery after a change of a column that the checksum covers.
 pub(super) fn seal(tx: &Connection, delivery: DeliveryId) -> rusqlite::Result<()> {
     tx.run(&SEAL_DELIVERY, [delivery]).map(drop)
 }
 
-/// Changes what the checksum of a stored delivery is of. One that is damaged stays so.
+/// Runs `update` on columns of a stored delivery that the checksum covers, and recomputes the checksum. The checksum of
+/// a damaged delivery is not recomputed, so the damage stays detectable.
 pub(super) fn change_sealed(
     tx: &Connection,
     delivery: DeliveryId,
@@ -629,12 +635,12 @@ pub struct MessageFacts {
     pub session: Option<String>,
     /// The size of the message; `None` if the delivery is not a message of a queue.
     pub bytes: Option<u32>,
-    /// The time to live that it has of its own.
+    /// The message's own time to live.
     pub own_life: Option<Duration>,
 }
 
 impl<'a> About<'a> {
-    /// A message that is due at once.
+    /// Returns the properties of a message that is due at once.
     pub(super) fn message(facts: &'a MessageFacts) -> Self {
         Self {
             session: facts.session.as_deref(),
@@ -656,12 +662,13 @@ pub(super) struct About<'a> {
     pub(super) own_life: Option<Duration>,
     /// Is true if the sender has chosen when the message is due.
     pub(super) is_scheduled: bool,
-    /// The id that it was promised, with its number if that was, too.
+    /// The promised id of the delivery, and its promised number in a queue.
     pub(super) promised: Option<(DeliveryId, Option<i64>)>,
     pub(super) resubmission_of: Option<DeliveryId>,
 }
 
-/// Adds a delivery that is due at `at`, when its time to live begins. Returns its id and its number.
+/// Adds a delivery that is due at `at`. The time to live also begins at `at`. Returns the id and the number of the
+/// delivery.
 pub(super) fn insert_delivery(
     tx: &WriteTx,
     event: EventKey,
@@ -732,20 +739,21 @@ pub(super) fn insert_delivery(
         new: Some(DeliveryVersion::pending(0)),
     });
     if let (Some(known), Some(highest)) = (known, counted) {
-        // It was counted when it was promised; one that was not is not given again.
+        // A promised number was counted when it was promised, so it is not counted again. If it was not counted, the
+        // counter is raised to it, so that it is not used again.
         let uncounted = (known - highest).max(0);
         tx.counts().numbers(subscription, uncounted - 1);
     }
     Ok((id, number.unwrap_or(id.0)))
 }
 
-/// Says whether another row has what only one may have.
+/// Reports whether an insert failed because another row has a value that must be unique.
 fn is_taken(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
 }
 
-/// Counts the numbers that messages of a queue have without having been counted: nobody could send to it any more if they
-/// were given again. Returns the next one.
+/// Raises the counter of a queue above the highest number of its stored messages, and returns the next free number.
+/// Numbers that are used but not counted would make every later send to the queue fail.
 fn skip_taken(tx: &WriteTx, queue: SubscriptionId) -> rusqlite::Result<i64> {
     let highest: i64 = tx.query_row(HIGHEST_NUMBER, [queue], |row| row.get(0))?;
     let next = tx.next_number(queue);

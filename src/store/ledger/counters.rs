@@ -1,9 +1,9 @@
-//! Counters for lists and pages, updated in the transaction that changes what they count.
+//! Counters for lists and pages, updated in one transaction with the rows that they count.
 //!
-//! Whatever changes the state or the attempts of a delivery counts it here. (A trigger could not forget one, but
-//! makes every change of a delivery keep a journal of whole pages. Simulations count anew after each step.) The
-//! changes of a group are added up in memory and written once, right before its commit: a few rows, however many
-//! events the group has.
+//! All code that changes the state or the attempts of a delivery must count the change here. Database triggers would
+//! count every change, but would make each change of a delivery keep a journal of whole pages. Simulations verify the
+//! counters by a recount after each step. The counts of a group of changes are added up in memory and written once,
+//! right before the commit. This writes a few rows, no matter how many events the group has.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -21,9 +21,9 @@ use crate::store::ledger::notices::is_subscribed;
 use crate::store::ledger::sessions::STATE_BYTES;
 use crate::store::sql::Sql;
 
-/// Upper bounds of the latency buckets, in milliseconds from publishing to delivery: from a fast disk's over
-/// those of the retry schedule to the day that a delivery lives in Event Grid (rule 7.1). The last bucket holds
-/// whatever took longer.
+/// Upper bounds of the latency buckets, in milliseconds from publishing to delivery. They range from the latency of a
+/// fast disk over the delays of the retry schedule to the one-day time to live in Event Grid (rule 7.1). The last
+/// bucket counts all longer latencies.
 pub(in crate::store) const LATENCY_BOUNDS_MS: [i64; 23] = [
     5,
     10,
@@ -78,7 +78,7 @@ pub(in crate::store) const DAY_MS: i64 = 24 * HOUR_MS;
 #[derive(Debug, Default)]
 pub(in crate::store) struct UnwrittenCounts {
     rows: BTreeMap<CounterKey, [i64; COUNTS]>,
-    /// New dead letters of a subscription with one reason.
+    /// New dead letters, by subscription and reason.
     dead_lettered: BTreeMap<(i64, DeadLetterReason), AddedDeadLetters>,
     /// Subscriptions whose totals were deleted.
     gone: Vec<i64>,
@@ -89,16 +89,16 @@ pub(in crate::store) struct UnwrittenCounts {
 enum CounterKey {
     /// The total of a subscription.
     Total(i64),
-    /// The counts of messages in the row of a queue's total: their bytes, and how many there ever were. Events have
-    /// neither.
+    /// The counts of messages in the row of a queue's total: their bytes, and the highest number given to a message.
+    /// Deliveries that are not messages of a queue have neither count.
     Messages(i64),
     /// The roll-up of a subscription that begins with this minute.
     Rollup(i64, i64),
-    /// One latency bucket in the row of a roll-up, by its index in [`LATENCY_BOUNDS_MS`]. It has one count.
+    /// One latency bucket in the row of a roll-up, by its index in [`LATENCY_BOUNDS_MS`]. Only the first count is used.
     Latency(i64, i64, usize),
     /// The roll-up of a topic that begins with this minute: published, unmatched, bytes.
     Topic(i64, i64),
-    /// The dead letters of a subscription with one reason on one day. It has one count.
+    /// The dead letters of a subscription with one reason on one day. Only the first count is used.
     DeadLetters(i64, DeadLetterReason, i64),
 }
 
@@ -114,16 +114,16 @@ const KEPT: usize = 6;
 /// The first index of the counts of the messages of a queue.
 const BYTES: usize = 0;
 const NUMBERED: usize = 1;
-/// The index of the attempts, which only roll-ups have, in the place of [`PENDING`].
+/// The index of the attempts, which only roll-ups have. It equals the index of [`PENDING`], which only totals have.
 const ATTEMPTS: usize = 4;
 const COUNTS: usize = 7;
 
-/// The counts of the row of a roll-up: the latencies stand behind the others.
+/// The index of the first latency bucket in the row of a roll-up, after the other counts.
 const LATENCIES: usize = ATTEMPTS + 1;
 const ROLLUP_COLUMNS: usize = LATENCIES + LATENCY_BOUNDS_MS.len();
 
-/// The bytes and the highest number of the messages of each queue after the last commit. They are in memory, since
-/// every sender asks for them. Clones share them.
+/// The bytes and the highest message number of each queue after the last commit. They are kept in memory, because every
+/// send reads them. All clones share one map.
 #[derive(Clone, Debug, Default)]
 pub(in crate::store) struct QueueSums(Arc<Mutex<HashMap<i64, QueueSum>>>);
 
@@ -135,7 +135,8 @@ struct QueueSum {
 }
 
 impl QueueSums {
-    /// Reads what is stored. Numbers are not given twice, even if a total is lost.
+    /// Loads the stored sums. The highest number is at least that of the stored messages, so that no number is given
+    /// twice if a total is too low.
     pub(in crate::store) fn load(&self, tx: &Connection) {
         let stored = "SELECT subscription_id, bytes, max(numbered, coalesce((SELECT max(number) FROM delivery \
                  WHERE delivery.subscription_id = total.subscription_id AND number IS NOT NULL), 0)) AS highest \
@@ -152,7 +153,7 @@ impl QueueSums {
         }
     }
 
-    /// Adds what was counted and committed.
+    /// Adds the counts of a group after its commit.
     pub(in crate::store) fn add(&self, counts: &UnwrittenCounts) {
         let messages = CounterKey::Messages(i64::MIN)..=CounterKey::Messages(i64::MAX);
         let mut changed = counts.rows.range(messages).peekable();
@@ -183,7 +184,7 @@ impl QueueSums {
         bytes.sum::<i64>().max(0).unsigned_abs()
     }
 
-    /// The highest number of a message of the queue.
+    /// Returns the highest number that was given to a message of the queue.
     pub(in crate::store) fn numbered(&self, queue: SubscriptionId) -> i64 {
         self.0
             .lock()
@@ -193,7 +194,7 @@ impl QueueSums {
     }
 }
 
-/// The bytes that queues may grow by in one change; those that it does not name are full.
+/// The bytes by which each queue may grow in one change. A queue that is not in the map is full.
 #[derive(Clone, Debug, Default)]
 pub struct QueueRoom(HashMap<SubscriptionId, u64>);
 
@@ -204,7 +205,8 @@ impl FromIterator<(SubscriptionId, u64)> for QueueRoom {
 }
 
 impl QueueRoom {
-    /// Takes the bytes that a queue grows by, or gives back those by which it shrinks. Returns whether there was room.
+    /// Subtracts the bytes by which a queue grows, or adds the bytes by which it shrinks. Returns `false` and changes
+    /// nothing if the queue has not enough room.
     pub(super) fn take(&mut self, queue: SubscriptionId, growth: i64) -> bool {
         let room = self.0.entry(queue).or_default();
         let bytes = growth.unsigned_abs();
@@ -218,7 +220,7 @@ impl QueueRoom {
     }
 }
 
-/// New dead letters.
+/// New dead letters of one subscription with one reason.
 #[derive(Clone, Copy, Debug)]
 struct AddedDeadLetters {
     count: i64,
@@ -232,7 +234,7 @@ impl UnwrittenCounts {
         self.rows.entry(key).or_default()[count] += by;
     }
 
-    /// A new event.
+    /// Counts a new event.
     pub(in crate::store) fn event(
         &mut self,
         topic: TopicId,
@@ -246,7 +248,7 @@ impl UnwrittenCounts {
         self.count(key, 2, i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// A delivery that was added, changed or deleted.
+    /// Counts the addition, change or deletion of a delivery.
     pub(in crate::store) fn delivery(&mut self, row: &DeliveryChange) {
         row.assert_possible();
         if let (Some(old), Some(new)) = (&row.old, &row.new)
@@ -262,20 +264,20 @@ impl UnwrittenCounts {
         }
     }
 
-    /// Takes back what the old version of a delivery counts as long as it is there.
+    /// Subtracts the old version of a delivery from the counts of existing deliveries.
     fn leave(&mut self, row: &DeliveryChange, old: &DeliveryVersion) {
         self.queue(row, old, -1);
         if row.new.is_none() {
             let total = CounterKey::Total(row.subscription.0);
             self.count(total, KEPT, -1);
-            // A pending delivery that is deleted has no other state that could account for it.
+            // `matched` equals the sum of pending and ended deliveries, so the deletion of a pending one lowers both.
             if old.state == DeliveryState::Pending {
                 self.count(total, MATCHED, -1);
             }
         }
     }
 
-    /// Counts a delivery in the queue that it is in.
+    /// Adds `by` to the counts of pending deliveries or dead letters, depending on the state of the delivery.
     fn queue(&mut self, row: &DeliveryChange, version: &DeliveryVersion, by: i64) {
         let total = CounterKey::Total(row.subscription.0);
         match version.state {
@@ -313,19 +315,19 @@ impl UnwrittenCounts {
         }
     }
 
-    /// The state of a session of a queue, or one of its messages, has grown by so many bytes.
+    /// Counts a growth in bytes of a message of a queue, or of the state of a session of the queue.
     pub(in crate::store) fn grow(&mut self, queue: SubscriptionId, growth: i64) {
         self.count(CounterKey::Total(queue.0), MATCHED, 0); // the row in which the bytes stand
         self.count(CounterKey::Messages(queue.0), BYTES, growth);
     }
 
-    /// So many numbers of messages of a queue are given.
+    /// Counts numbers that were given to messages of a queue.
     pub(in crate::store) fn numbers(&mut self, queue: SubscriptionId, count: i64) {
         self.count(CounterKey::Total(queue.0), MATCHED, 0); // the row in which the highest one stands
         self.count(CounterKey::Messages(queue.0), NUMBERED, count);
     }
 
-    /// How many messages of the queue have got numbers.
+    /// Returns how many numbers were given to messages of the queue in these counts.
     pub(in crate::store) fn numbered(&self, queue: SubscriptionId) -> i64 {
         let counts = self.rows.get(&CounterKey::Messages(queue.0));
         counts.map_or(0, |counts| counts[NUMBERED])
@@ -343,7 +345,7 @@ impl UnwrittenCounts {
         }
         let before = row.old.as_ref().map_or(0, |old| old.attempts);
         let attempts = i64::from(new.attempts) - i64::from(before);
-        // An attempt that was counted and then not made is taken back at the time when it was counted.
+        // An attempt that was counted but not made is subtracted from the roll-up in which it was counted.
         if attempts != 0 {
             let at = row.last_attempt_at.unwrap_or(row.published_at);
             self.count(row.rollup(at), ATTEMPTS, attempts);
@@ -386,7 +388,7 @@ impl UnwrittenCounts {
         so_far.and_modify(|sum| sum.add(later)).or_insert(later);
     }
 
-    /// Adds what was counted later.
+    /// Adds the counts of later changes.
     pub(in crate::store) fn add(&mut self, later: UnwrittenCounts) {
         for (key, counts) in later.rows {
             for (sum, more) in self.rows.entry(key).or_default().iter_mut().zip(counts) {
@@ -399,7 +401,7 @@ impl UnwrittenCounts {
         self.gone.extend(later.gone);
     }
 
-    /// Forgets a subscription whose totals are deleted.
+    /// Records that the totals of a subscription are deleted.
     pub(in crate::store) fn forget(&mut self, subscription: i64) {
         self.gone.push(subscription);
     }
@@ -409,8 +411,8 @@ impl UnwrittenCounts {
         for (key, counts) in &self.rows {
             self.write_row(tx, *key, *counts)?;
         }
-        // Not for subscriptions of built-in topics, whose ids are negative: a notice about a notice would
-        // cause the next one.
+        // Skips subscriptions of built-in topics, whose topic ids are negative. A dead-lettered notice would otherwise
+        // cause another notice.
         let note = format!(
             "INSERT INTO dead_letter_notice \
                  (subscription_id, reason, dead_letters, first_at, last_at, last_delivery_id) \
@@ -443,7 +445,7 @@ impl UnwrittenCounts {
                 ADD_TOTAL,
                 [of, first, second, third, fourth, fifth, sixth, seventh],
             ),
-            // Behind all totals, so its row is there.
+            // Keys of messages are ordered after all totals, so the row of the total exists.
             CounterKey::Messages(of) => tx.run(ADD_MESSAGES, [of, first, second]),
             CounterKey::Rollup(of, start_at) => {
                 let key = [of, start_at].into_iter();
@@ -474,7 +476,7 @@ impl UnwrittenCounts {
         .map(drop)
     }
 
-    /// The columns of a roll-up's row.
+    /// Returns the values of the count columns in the row of a roll-up.
     fn rollup(&self, of: i64, start_at: i64, counts: [i64; COUNTS]) -> [i64; ROLLUP_COLUMNS] {
         let mut columns = [0; ROLLUP_COLUMNS];
         columns[..LATENCIES].copy_from_slice(&counts[..LATENCIES]);
@@ -507,12 +509,12 @@ impl AddedDeadLetters {
     }
 }
 
-/// The beginning of a minute, an hour or a day.
+/// Returns the start of the period of `length_ms` that contains `at`, such as a minute, an hour or a day.
 fn start_of(at: i64, length_ms: i64) -> i64 {
     at - at.rem_euclid(length_ms)
 }
 
-/// The first bound that a latency does not exceed.
+/// Returns the index of the first bound that the latency does not exceed.
 fn bucket(latency_ms: i64) -> usize {
     LATENCY_BOUNDS_MS.partition_point(|bound| *bound < latency_ms)
 }
@@ -525,7 +527,7 @@ const ADD_TOTAL: &str = "INSERT INTO subscription_total \
      dead_letters = dead_letters + ?7, kept = kept + ?8";
 const ADD_MESSAGES: &str = "UPDATE subscription_total SET bytes = bytes + ?2, \
      numbered = numbered + ?3 WHERE subscription_id = ?1";
-/// Without spaces, because the cache of statements copies the text whenever it runs.
+/// Adds counts to a roll-up. The lists have no spaces, because the statement cache copies the text at each execution.
 static ADD_ROLLUP: LazyLock<String> = LazyLock::new(|| {
     let values: String = (3..3 + ROLLUP_COLUMNS)
         .map(|at| format!(",?{at}"))
@@ -545,22 +547,23 @@ const ADD_DEAD_LETTERS: &str = "INSERT INTO dead_letter_total VALUES (?1, ?2, ?3
 const DELETE_EMPTY: &str = "DELETE FROM dead_letter_total \
      WHERE subscription_id = ?1 AND reason = ?2 AND day_at = ?3 AND dead_letters <= 0";
 
-/// A change of a delivery, as far as it counts.
+/// A change of a delivery, limited to the values that the counters need.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct DeliveryChange {
     pub(in crate::store) id: DeliveryId,
     pub(in crate::store) subscription: SubscriptionId,
     pub(in crate::store) published_at: Timestamp,
     pub(in crate::store) last_attempt_at: Option<Timestamp>,
-    /// The bytes of the message after the change, if it is one. [`Counts::grow`] has already counted any growth.
+    /// The bytes of the message after the change; `None` if the delivery is not a message of a queue.
+    /// [`UnwrittenCounts::grow`] has already counted any growth.
     pub(in crate::store) bytes: Option<u32>,
-    /// `None` for a new one.
+    /// The delivery before the change; `None` for a new delivery.
     pub(in crate::store) old: Option<DeliveryVersion>,
-    /// `None` for a deleted one.
+    /// The delivery after the change; `None` for a deleted delivery.
     pub(in crate::store) new: Option<DeliveryVersion>,
 }
 
-/// A delivery before or after a change, as far as it counts.
+/// A delivery before or after a change, limited to the values that the counters need.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct DeliveryVersion {
     pub(in crate::store) state: DeliveryState,
@@ -571,7 +574,7 @@ pub(in crate::store) struct DeliveryVersion {
 }
 
 impl DeliveryVersion {
-    /// A pending one after so many attempts.
+    /// Returns the version of a pending delivery after the given number of attempts.
     pub(in crate::store) fn pending(attempts: u32) -> Self {
         Self {
             state: DeliveryState::Pending,
@@ -583,8 +586,8 @@ impl DeliveryVersion {
 }
 
 impl DeliveryChange {
-    /// Checks, in debug builds, that deliveries change so: whatever has ended stays ended, and only a dead letter
-    /// changes after that.
+    /// Checks, in debug builds, that the change is allowed: an ended delivery stays ended, and only a dead letter may
+    /// still change its state.
     fn assert_possible(&self) {
         debug_assert!(
             self.old.is_some() || self.new.is_some(),
@@ -622,7 +625,8 @@ impl DeliveryChange {
     }
 }
 
-/// Runs a change of one delivery and counts it: for whatever is not done for every delivery.
+/// Runs a change of one delivery and counts it. It reads the delivery before and after the change, so it is only for
+/// changes that are not made for every delivery.
 pub(in crate::store) fn counted<T, E: From<StoreError>>(
     tx: &WriteTx,
     id: DeliveryId,
@@ -670,13 +674,13 @@ fn look(tx: &Connection, id: DeliveryId) -> Result<Option<Looked>, StoreError> {
     })
 }
 
-/// Matches the totals of deleted subscriptions that have left something: pending deliveries, messages among the dead letters, or
-/// states of sessions. The index `subscription_total_left` has the same words.
+/// Condition for totals of deleted subscriptions that still have pending deliveries, dead-lettered messages or session
+/// states. The index `subscription_total_left` must have exactly this condition.
 pub(super) const HAS_LEFT: &str = "total.deleted = 1 AND (total.pending > 0 OR total.bytes > 0 \
      OR total.numbered > 0 AND total.dead_letters > 0)";
 
-/// Marks the totals of the event subscriptions of which `condition` is true, and of their transfer queues, as those of
-/// deleted ones.
+/// Returns the statement that marks the totals of event subscriptions as deleted if `condition` is true for the
+/// subscription. Also marks the totals of the transfer queues of these subscriptions.
 pub(in crate::store) fn mark_deleted(condition: &str) -> String {
     format!(
         "INSERT INTO subscription_total (subscription_id, matched, pending, delivered, dead_lettered, \
@@ -687,8 +691,8 @@ pub(in crate::store) fn mark_deleted(condition: &str) -> String {
     )
 }
 
-/// Brings what is counted of queues in line with the deliveries there are, of which some were lost. What happened
-/// before is left as it was counted.
+/// Updates the counts of existing deliveries after a salvage that may have lost some. Counts of past deliveries keep
+/// their values.
 pub(in crate::store) fn mend(tx: &Connection) -> Result<(), StoreError> {
     tx.execute_batch(&format!(
         "INSERT INTO subscription_total

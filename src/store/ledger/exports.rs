@@ -1,4 +1,4 @@
-//! Export of dead letters to storage: those that are in no blob yet, the pending blob of each subscription,
+//! Export of dead letters to storage: dead letters that are in no blob yet, the pending blob of each subscription,
 //! and outages of storage.
 //!
 //! The contents and the name of a blob are stored before it is uploaded, so that an upload that is repeated
@@ -31,7 +31,8 @@ use crate::wire::dead_letter_blob::BlobTitle;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobId(i64);
 
-/// A subscription whose next blob to begin. The names become part of the blob's.
+/// A request to begin the next blob of a subscription. The name of the blob contains the names of the topic and the
+/// subscription.
 #[derive(Clone, Debug)]
 pub struct BlobRequest {
     pub subscription: SubscriptionId,
@@ -45,9 +46,9 @@ pub struct BlobRequest {
 #[derive(Clone, Debug)]
 pub struct ExportStatus {
     pub subscription: SubscriptionId,
-    /// Is true while there is a blob that is not uploaded yet.
+    /// Is true while the subscription has a blob that is not uploaded yet.
     pub is_pending: bool,
-    /// When the oldest dead letter that is in no blob was dead-lettered.
+    /// The time at which the oldest dead letter that is in no blob was dead-lettered.
     pub oldest: Option<Timestamp>,
     pub outage: Option<Outage>,
 }
@@ -64,11 +65,11 @@ pub struct ExportHistory {
 #[derive(Clone, Debug)]
 pub struct PendingBlob {
     pub id: BlobId,
-    /// Its name in the container.
+    /// The name of the blob in the container.
     pub name: String,
-    /// In the order of the deliveries.
+    /// The readable dead letters of the blob, in the order of their delivery ids.
     pub dead_letters: Vec<Exported>,
-    /// Dead letters whose events are damaged. They stay in their queue.
+    /// The number of dead letters that cannot be read. These dead letters stay in their queue.
     pub unreadable: usize,
 }
 
@@ -83,15 +84,15 @@ pub struct Exported {
 /// The outcome of a pending blob.
 #[derive(Clone, Debug)]
 pub enum BlobEnd {
-    /// It is uploaded. These dead letters leave their queue unless they are locked, and an outage ends.
+    /// The blob is uploaded. These dead letters leave their queue unless they are locked, and an outage ends.
     Stored(Vec<DeliveryId>),
-    /// It could not be uploaded, and is still pending.
+    /// The blob could not be uploaded, and is still pending.
     Failed(Outage),
-    /// It holds nothing any more, and is deleted.
+    /// The pending blob holds nothing any more, and is deleted.
     Released,
 }
 
-/// The state of the exports of these subscriptions, without those that have nothing to export.
+/// Returns the state of the exports of each of these subscriptions that has something to export.
 pub(super) fn statuses(
     tx: &Connection,
     subscriptions: &[SubscriptionId],
@@ -129,7 +130,7 @@ fn outage(tx: &Connection, subscription: SubscriptionId) -> Result<Option<Outage
     })
 }
 
-/// Newest blobs, of all subscriptions, that are searched for the last one of a subscription.
+/// The number of newest blobs, of all subscriptions, that are searched for the last blob of one subscription.
 const LOOK_BACK: usize = 10_000;
 
 /// The history of a subscription's exports.
@@ -147,11 +148,11 @@ pub(in crate::store) fn history(
     Ok(ExportHistory { last, outage })
 }
 
-/// The next blob of a subscription.
+/// The planned next blob of a subscription.
 pub(super) struct NextBlob {
     of: BlobRequest,
     name: String,
-    /// Oldest first: those that are in no blob and not locked.
+    /// Dead letters that are in no blob and not locked, oldest first.
     dead_letters: Vec<DeliveryId>,
 }
 
@@ -188,7 +189,7 @@ pub(super) fn next(tx: &Connection, request: BlobRequest) -> Result<Option<NextB
     }))
 }
 
-/// Creates a blob, without the dead letters that have left their queue meanwhile.
+/// Creates the blob that [`next`] has planned, without the dead letters that have left their queue meanwhile.
 pub(super) fn begin(tx: &Connection, next: &NextBlob) -> Result<(), StoreError> {
     let insert = "INSERT INTO dead_letter_blob (subscription_id, name, created_at) \
          VALUES (?1, ?2, ?3)";
@@ -306,7 +307,7 @@ pub(super) fn end(
     Ok(())
 }
 
-/// The pending blobs of all subscriptions except `exporting`.
+/// Returns the pending blobs of all subscriptions except `exporting`.
 pub(super) fn pending_of_others(
     tx: &Connection,
     exporting: &HashSet<SubscriptionId>,

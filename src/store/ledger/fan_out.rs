@@ -1,11 +1,12 @@
-//! Fan-out in batches: creating the deliveries of events that were stored without them.
+//! Fan-out in batches: creates the deliveries of events that were stored without their deliveries.
 //!
-//! A publish request with too many deliveries for one change stores its events and a record of who gets them. The
-//! deliveries follow in changes of bounded size: strip by strip of its events, and within a strip subscription by
-//! subscription. Each subscription has its place in an index, and so has each event: taken one event after the other,
-//! every delivery would write a page of its own.
+//! A publish request with too many deliveries for one change stores its events and a record of the subscriptions that
+//! get them. Later changes of bounded size create the deliveries. The events are divided into strips of
+//! `STRIP_EVENTS`. Within a strip, all deliveries of one subscription are created before those of the next one, so
+//! that neighboring rows share index pages. In the order of events, every delivery would write a page of its own.
 //!
-//! Messages of queues and of Service Bus subscriptions are not among them: they are seen all at once or not at all.
+//! Messages of queues and of Service Bus subscriptions are not created this way: all messages of a request become
+//! visible at once, or none does.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -23,22 +24,22 @@ use crate::store::ledger::append::{About, insert_delivery};
 use crate::store::row::unreadable;
 use crate::store::sql::Sql;
 
-/// Who gets the events of a request.
+/// The subscriptions that get each event of a publish request.
 ///
-/// Subscriptions are written as bits, and equal sets of them once: the most that there can be, 5,000 events for any
-/// of 500 subscriptions, takes 340 KB, and 24 KB if all of them go to the same ones.
+/// A set of subscriptions is stored as a bitmap, and equal sets are stored once. The largest request, 5,000 events for
+/// any of 500 subscriptions, takes 340 KB, or 24 KB if all events go to the same subscriptions.
 #[derive(Clone, Debug, Default)]
 pub struct FanOut {
     subscriptions: Vec<SubscriptionId>,
     positions: HashMap<SubscriptionId, usize>,
-    /// The number of each set.
+    /// The number of each set of subscriptions. A set is a bitmap of positions in `subscriptions`.
     sets: HashMap<Vec<u8>, u32>,
-    /// The set of each event, and its size.
+    /// The number of the set of each event, and the size of this set.
     events: Vec<(u32, usize)>,
 }
 
 impl FanOut {
-    /// Adds the next event.
+    /// Adds the next event, which goes to the subscriptions in `targets`.
     pub fn push(&mut self, targets: &[SubscriptionId]) {
         let mut set = vec![0; self.subscriptions.len().div_ceil(8)];
         for target in targets {
@@ -51,7 +52,7 @@ impl FanOut {
             }
             set[position / 8] |= 1 << (position % 8);
         }
-        // Sets of different lengths may be equal.
+        // Removes trailing zero bytes, so that equal sets have equal bytes.
         set.truncate(
             set.iter()
                 .rposition(|byte| *byte != 0)
@@ -62,13 +63,13 @@ impl FanOut {
         self.events.push((number, targets.len()));
     }
 
-    /// How many subscriptions get each event.
+    /// Returns the number of subscriptions that get the event at this position.
     pub(super) fn matched(&self, event: usize) -> usize {
         self.events.get(event).map_or(0, |(_, size)| *size)
     }
 
-    /// The subscriptions with their number before them, the sets, as bits of them, likewise, and the number of the set of
-    /// each event. All numbers are little-endian.
+    /// Encodes the record: the number of subscriptions and their ids, the number of sets and their bitmaps, and then
+    /// for each event the number of its set. All numbers are little-endian.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
@@ -90,7 +91,7 @@ impl FanOut {
     }
 }
 
-/// The record of a fan-out, as [`FanOut::to_bytes`] has written it.
+/// A decoded record of a fan-out. [`FanOut::to_bytes`] defines its format.
 struct StoredFanOut<'a> {
     subscriptions: Vec<SubscriptionId>,
     sets: Vec<&'a [u8]>,
@@ -112,8 +113,8 @@ impl<'a> StoredFanOut<'a> {
         })
     }
 
-    /// Reports whether the subscription at `position` gets an event. `None` if there is no such event, or its set is
-    /// damaged.
+    /// Reports whether the subscription at `position` gets an event. Returns `None` if there is no such event, or if
+    /// the set of the event is damaged.
     fn gets(&self, event: usize, position: usize) -> Option<bool> {
         let set = usize::try_from(*self.events.get(event)?).ok()?;
         let byte = self.sets.get(set)?.get(position / 8)?;
@@ -127,26 +128,28 @@ fn ids(bytes: &[u8]) -> Vec<SubscriptionId> {
         .collect()
 }
 
-/// Splits off a list of items of `width` bytes with their number before them.
+/// Splits a list of items of `width` bytes off the front of `bytes`. The number of items precedes the list. Returns
+/// `None` if `bytes` is too short.
 fn split(bytes: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
     rest.split_at_checked(length.checked_mul(width)?)
 }
 
-/// Events whose deliveries are created subscription by subscription.
+/// The number of events in a strip. Within a strip, all deliveries of one subscription are created before those of the
+/// next one.
 const STRIP_EVENTS: usize = 50;
 
-/// The result of a batch.
+/// The result of creating a batch of deliveries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FannedOut {
-    /// A subscription is listed once for each delivery that was created.
+    /// The subscriptions of the deliveries that were created, with one entry for each delivery.
     pub targets: Vec<SubscriptionId>,
-    /// Is true if nothing is left to be done for the topic.
+    /// Is true if no deliveries of the topic are left to be created.
     pub is_end: bool,
 }
 
-/// Stores who gets the events from `first` on.
+/// Stores the record of the subscriptions that get the events of a request. `first` is the key of its first event.
 pub(super) fn insert(
     tx: &Connection,
     topic: TopicId,
@@ -167,7 +170,7 @@ pub(super) fn insert(
     tx.run(&SEAL, [first]).map(drop)
 }
 
-/// The topics for which something is left to be done.
+/// Returns the topics with deliveries that are still to be created.
 pub(super) fn topics(tx: &Connection) -> Result<Vec<TopicId>, StoreError> {
     let topics = "SELECT DISTINCT topic_id FROM fan_out WHERE next_event_id <= last_event_id";
     tx.all(topics, [], |row| Ok(row.get(0)?))
@@ -180,18 +183,19 @@ pub(in crate::store) fn is_open(tx: &Connection, event: EventKey) -> Result<bool
     Ok(tx.find(find, [event])?.unwrap_or(false))
 }
 
-/// The first event of which deliveries may still have to be created, and which must not be pruned therefore.
+/// Returns the first event of the oldest request that is not done. Deliveries of this event and of later ones may still
+/// have to be created, so none of these events may be pruned.
 pub(in crate::store) fn oldest(tx: &Connection) -> Result<Option<EventKey>, StoreError> {
     let oldest = "SELECT min(first_event_id) FROM fan_out WHERE next_event_id <= last_event_id";
     tx.value(oldest, [])
 }
 
-/// A request that is not done.
+/// A publish request some of whose deliveries are still to be created.
 struct OpenFanOut {
     first: i64,
-    /// The first event of its strip.
+    /// The first event of the current strip.
     next: i64,
-    /// The number of cells of the strip that are done. A cell is a subscription and an event.
+    /// The number of cells of the current strip that are done. A cell is a pair of a subscription and an event.
     cells: usize,
     received_at: Timestamp,
     targets: Vec<u8>,
@@ -206,14 +210,14 @@ static NEXT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Makes the checksum of a record anew, after a change.
+/// Computes the checksum of a record again after a change.
 static SEAL: LazyLock<String> = LazyLock::new(|| checksum::FAN_OUT.seal());
 
-/// Has nothing done for a damaged record any more. It stays, so that a check finds it.
+/// Marks a damaged record as done, so that no delivery is created from it. The row stays, so that a check finds it.
 const SET_ASIDE: &str =
     "UPDATE fan_out SET next_event_id = last_event_id + 1 WHERE first_event_id = ?1";
 
-/// Creates deliveries of the oldest events of a topic that have none: at most `limit`.
+/// Creates at most `limit` deliveries for the oldest events of a topic that were stored without them.
 pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<FannedOut, StoreError> {
     let mut done = FannedOut::default();
     let mut receiving = HashMap::new();
@@ -256,7 +260,7 @@ pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<Fann
     Ok(done)
 }
 
-/// Goes on with a request until `rows` reaches `limit`. Returns whether the request is done.
+/// Creates deliveries of a request until `rows` reaches `limit`. Returns `true` if the request is done.
 fn advance(
     tx: &WriteTx,
     open: &OpenFanOut,
@@ -307,8 +311,8 @@ fn advance(
     Ok(true)
 }
 
-/// Reports whether a subscription gets its deliveries: it exists, or was deleted in a way that keeps them as dead
-/// letters.
+/// Reports whether deliveries are created for a subscription: the subscription exists, or its deletion keeps pending
+/// deliveries as dead letters.
 fn receives(
     tx: &Connection,
     subscription: SubscriptionId,

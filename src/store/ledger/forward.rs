@@ -1,6 +1,6 @@
-//! Forwarding: messages and dead letters of a queue go on to another one, or to a topic (rule S4.2).
+//! Forwarding: messages and dead letters of a queue are moved to another queue, or to a topic (rule S4.2).
 //!
-//! A message ends where it is and begins where it goes in the same change, so it is in one place at any moment.
+//! One change removes a message from its source and stores it at its destination, so it is in one place at any moment.
 
 use std::time::Duration;
 
@@ -27,27 +27,29 @@ use crate::wire::service_bus::message;
 #[derive(Clone, Debug)]
 pub struct ForwardQuery {
     pub from: QueueRef,
-    /// The name by which clients know the queue. Its dead letters keep it as their source.
+    /// The name by which clients know the queue. Forwarded dead letters keep this name as their source.
     pub name: String,
     pub limit: usize,
-    /// Bytes, of events and of what receivers have set, after which no more is read; the first one always is.
+    /// The number of bytes, of events and of properties that receivers have set, after which no more messages are read.
+    /// The first message is always read.
     pub bytes_max: usize,
     pub now: Timestamp,
 }
 
-/// A message that is to go on.
+/// A message that is to be forwarded.
 #[derive(Clone, Debug)]
 pub struct Forwardable {
     pub delivery: Delivery,
-    /// `None` if it cannot be read.
+    /// The event of the message; `None` if it cannot be read.
     pub event: Option<Event>,
-    /// How often it was forwarded.
+    /// The number of times the message was forwarded.
     pub hops: u32,
-    /// How many copies there may be of it; as long as it was not forwarded, how many subscriptions have it.
+    /// The largest number of copies of the message that may exist. Until the message is forwarded, this is the number
+    /// of subscriptions that have it.
     pub copies: u32,
     /// See [`ForwardMark::transfer_to`].
     pub transfer_to: Option<TopicId>,
-    /// The mark that the message keeps where it goes. The properties of a dead letter say why it is one.
+    /// The mark that the message gets at its destination. The properties of a dead letter contain its reason.
     pub mark: ForwardMark,
 }
 
@@ -55,20 +57,20 @@ pub struct Forwardable {
 #[derive(Clone, Debug)]
 pub struct ForwardMark {
     pub hops: u32,
-    /// How many copies there may be of it then.
+    /// The largest number of copies of the message that may exist after it is forwarded.
     pub copies: u32,
-    /// The number of its delivery to the first queue; `None` of that delivery.
+    /// The sequence number of the message's delivery to the first queue; `None` for that delivery itself.
     pub first_number: Option<i64>,
-    /// The queue of which it was a dead letter.
+    /// The queue in which the message was a dead letter.
     pub dead_letter_source: Option<String>,
     /// See [`crate::model::lease::LockChange::properties`].
     pub properties: Option<Vec<u8>>,
-    /// The queue or topic that it goes on to, as long as it is in the transfer queue of another entity.
+    /// The queue or topic to which the message is to be forwarded while it is in the transfer queue of another entity.
     pub transfer_to: Option<TopicId>,
 }
 
 impl ForwardMark {
-    /// Returns that of a message that was sent to an entity by way of another one.
+    /// Returns the mark of a message that was sent to the entity `to` via another entity.
     pub fn of_transfer(to: TopicId) -> Self {
         Self {
             hops: 0,
@@ -80,14 +82,15 @@ impl ForwardMark {
         }
     }
 
-    /// Returns how many bytes it adds to each message that has it.
+    /// Returns the number of bytes that this mark adds to each message that has it.
     pub fn bytes(&self) -> u32 {
         let properties = self.properties.as_ref().map_or(0, Vec::len);
         u32::try_from(properties).unwrap_or(u32::MAX)
     }
 }
 
-/// Messages of a queue with what they become elsewhere, or why they cannot go on.
+/// Messages of a queue to forward. Each has the request that stores it at its destination, or the reason why it cannot
+/// be forwarded.
 #[derive(Debug)]
 pub struct ForwardRequest {
     pub from: QueueRef,
@@ -96,8 +99,8 @@ pub struct ForwardRequest {
 }
 
 impl ForwardRequest {
-    /// Returns the forwarder's own lane. It moves the messages of one queue after the other, so if they took the turns of where
-    /// they go, those of all queues would wait for one busy topic.
+    /// Returns the forwarder's own lane. The forwarder moves the messages of one queue after those of another. If its
+    /// changes took the turns of their destinations, the messages of all queues would wait for one busy topic.
     pub(super) fn lane(&self) -> Lane {
         let onward = self.moves.iter().filter_map(|(_, to)| to.as_ref().ok());
         let rows = self.moves.len() + onward.map(AppendRequest::rows).sum::<usize>();
@@ -106,7 +109,8 @@ impl ForwardRequest {
     }
 }
 
-/// When a dead letter that cannot go on is looked at again. Until then it is out of the way of those behind it.
+/// The time after which a dead letter that cannot be forwarded is tried again. Until then it does not delay the dead
+/// letters behind it.
 const LOOK_AGAIN: Duration = Duration::from_secs(3_600);
 const STAY: &str = "UPDATE delivery SET next_attempt_at = ?2 WHERE id = ?1";
 const MARK: &str = "UPDATE delivery SET hops = ?2, first_number = ?3, dead_letter_source = ?4, \
@@ -114,16 +118,16 @@ const MARK: &str = "UPDATE delivery SET hops = ?2, first_number = ?3, dead_lette
 const IS_DUE: &str =
     "SELECT id FROM delivery WHERE id = ?1 AND state = 'DeadLettered' AND next_attempt_at <= ?2";
 
-/// The result of a [`ForwardRequest`] for the messages that were still there.
+/// The result of a [`ForwardRequest`], for the messages that were still in the queue.
 #[derive(Debug, Default)]
 pub(super) struct Forwarded {
-    /// How each of them ended where it was.
+    /// The settlement of each of these messages in the queue that it left.
     pub(super) ended: Vec<Settlement>,
-    /// The events that were stored elsewhere, by the places of the moves.
+    /// The events that were stored at their destinations, each with its position in [`ForwardRequest::moves`].
     pub(super) stored: Vec<(usize, Option<StoredRows>)>,
 }
 
-/// Marks a new delivery of a forwarded message.
+/// Stores the mark of a forwarded message in its new delivery.
 pub(super) fn mark(tx: &Connection, id: DeliveryId, mark: &ForwardMark) -> rusqlite::Result<()> {
     let ForwardMark {
         hops,
@@ -146,7 +150,7 @@ pub(super) fn mark(tx: &Connection, id: DeliveryId, mark: &ForwardMark) -> rusql
     seal(tx, id)
 }
 
-/// Forwards what is still as it was.
+/// Forwards the messages that have not changed since they were read.
 pub(super) fn forward(tx: &WriteTx, request: ForwardRequest) -> Result<Forwarded, StoreError> {
     let ForwardRequest { from, moves, now } = request;
     let mut done = Forwarded::default();
@@ -218,7 +222,7 @@ pub(super) fn forwardable(
         }
         let event = load_event(tx, message.delivery.event, message.delivery.id)?.ok();
         let is_dead = query.from.queue == SubQueue::DeadLetter;
-        // Those of a damaged message are not worth an error, which would stop the others.
+        // The properties of an unreadable message are not read, since an error would stop the other messages.
         let kept = event.as_ref().map(|_| message.properties()).transpose()?;
         let properties = kept.flatten();
         bytes += event.as_ref().map_or(0, |stored| stored.event.size());
@@ -246,7 +250,7 @@ pub(super) fn forwardable(
     Ok(found)
 }
 
-/// A row of a message that is to go on.
+/// The row of a message that is to be forwarded.
 struct ForwardedMessage {
     delivery: Delivery,
     hops: u32,
@@ -255,14 +259,15 @@ struct ForwardedMessage {
     dead_letter_source: Option<String>,
     transfer_to: Option<TopicId>,
     properties: Option<Vec<u8>>,
-    /// The reason, if it is a dead letter.
+    /// The dead-letter reason, if the message is a dead letter.
     reason: Option<DeadLetterReason>,
     receiver_reason: Option<String>,
     receiver_description: Option<String>,
 }
 
 impl ForwardedMessage {
-    /// Returns the properties that receivers have set; those of a dead letter also say why it is one.
+    /// Returns the properties that receivers have set. For a dead letter, the dead-letter reason and description are
+    /// added.
     fn properties(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(reason) = self.reason else {
             return Ok(self.properties.clone());

@@ -1,4 +1,4 @@
-//! Due deliveries.
+//! Leases of due deliveries.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -16,48 +16,48 @@ use crate::store::error::StoreError;
 use crate::store::row;
 use crate::store::sql::Sql;
 
-/// Which due deliveries to lease.
+/// A request to lease due deliveries of a subscription.
 #[derive(Clone, Debug)]
 pub struct LeaseRequest {
     pub subscription: SubscriptionId,
     pub now: Timestamp,
     pub limit: usize,
-    /// A delivery that goes before all others, if it is due.
+    /// A delivery that is leased before all others, if it is due.
     pub first: Option<DeliveryId>,
-    /// Bytes of events after which no more is added; the first delivery always is.
+    /// The number of bytes of events after which no more deliveries are added. The first delivery is always added.
     pub bytes_max: usize,
     /// Deliveries that the caller has leased already.
     pub held: HashSet<DeliveryId>,
-    /// Is true if the events are needed besides the deliveries.
+    /// Is true if the events are loaded too, not only the deliveries.
     pub bodies: bool,
 }
 
 /// The result of a [`LeaseRequest`].
 #[derive(Clone, Debug, Default)]
 pub struct Leased {
-    /// Oldest first, but for [`LeaseRequest::first`].
+    /// The leased deliveries, oldest first, except that [`LeaseRequest::first`] comes before all others.
     pub deliveries: Vec<Delivery>,
-    /// Their events, in the same order; none if they are not needed.
+    /// The events of `deliveries`, in the same order; empty if [`LeaseRequest::bodies`] is false.
     pub events: Vec<Arc<StoredEvent>>,
     /// Deliveries whose events cannot be read, with the error.
     pub unreadable: Vec<(Delivery, String)>,
-    /// When the next delivery falls due that was neither returned nor held.
+    /// The due time of the next delivery that was neither returned nor held.
     pub next_due: Option<Timestamp>,
 }
 
-/// A queue, and when its first delivery falls due, or did.
+/// A queue, and the due time of its first delivery, which may have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     pub queue: QueueRef,
     pub at: Timestamp,
 }
 
-/// The columns that [`delivery`] reads. The first attempt is looked up only where there was one.
+/// The columns that [`delivery`] reads. The start of the first attempt is looked up only if there was an attempt.
 pub(super) const DELIVERY_COLUMNS: &str = "id, coalesce(number, id), event_id, attempts, published_at, \
      CASE WHEN attempts > 0 THEN (SELECT started_at FROM delivery_attempt \
      WHERE delivery_id = delivery.id AND attempt = 1) END";
 
-/// Put together once, since every lease runs it.
+/// Selects the pending deliveries of a subscription. The text is built once, since every lease runs the query.
 static FIND: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {DELIVERY_COLUMNS}, next_attempt_at, batch_max FROM delivery \
@@ -67,8 +67,8 @@ static FIND: LazyLock<String> = LazyLock::new(|| {
 
 pub(super) fn lease(tx: &Connection, request: &LeaseRequest) -> Result<Leased, StoreError> {
     let mut find = tx.prepare_cached(&FIND)?;
-    // Held deliveries are due too and come first. One row more tells when the next one falls due, and one may be
-    // that which goes first.
+    // Held deliveries are due too, and come first. One extra row gives the due time of the next delivery, and one may
+    // be the delivery of `request.first`.
     let limit = request.limit + request.held.len() + 2;
     let due = find.query_map(params![request.subscription, limit], with_due)?;
     let first = first_of(tx, request)?;
@@ -119,7 +119,8 @@ fn first_of(
     tx.first(&find, of, |row| Ok(with_due(row)?))
 }
 
-/// A delivery with how far it was split, and when it falls due, or did.
+/// Reads a delivery with its maximum batch size, which is set if its batch was split, and its due time, which may have
+/// passed.
 fn with_due(row: &Row<'_>) -> rusqlite::Result<(Delivery, Timestamp)> {
     let leased = Delivery {
         batch_max: row.get(7)?,
@@ -128,7 +129,7 @@ fn with_due(row: &Row<'_>) -> rusqlite::Result<(Delivery, Timestamp)> {
     Ok((leased, row.get(6)?))
 }
 
-/// Reads a row that begins with [`DELIVERY_COLUMNS`]. Receivers take deliveries in no batches.
+/// Reads a row that begins with [`DELIVERY_COLUMNS`]. `batch_max` stays `None`, since receivers get no batches.
 pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     Ok(Delivery {
         id: row.get(0)?,
@@ -141,7 +142,7 @@ pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     })
 }
 
-/// See [`load_event`].
+/// The query of [`load_event`].
 static LOAD: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {}, (SELECT {} FROM delivery WHERE id = ?2) FROM event WHERE id = ?1",
@@ -150,8 +151,8 @@ static LOAD: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Loads the event of a delivery. The inner error says why it cannot be read, or that the delivery is damaged, which may
-/// be somebody else's then.
+/// Loads the event of a delivery. The inner error says why the event cannot be read, or that the row of the delivery is
+/// damaged. A damaged delivery may in fact belong to another subscription.
 pub(super) fn load_event(
     tx: &Connection,
     key: EventKey,
@@ -178,12 +179,12 @@ pub(super) fn load_event(
     }
 }
 
-/// When the first delivery of a queue falls due, or did.
+/// Returns the due time of the first delivery of a queue, which may have passed.
 pub(in crate::store) fn next_due(
     tx: &Connection,
     of: QueueRef,
 ) -> Result<Option<Timestamp>, StoreError> {
-    // A literal, since SQLite uses a partial index only if it sees the value.
+    // The state is a literal, since SQLite uses a partial index only if the value is in the text of the query.
     let first = format!(
         "SELECT min(next_attempt_at) FROM delivery WHERE subscription_id = ?1 AND state = '{}'",
         of.queue.state().name()

@@ -1,7 +1,7 @@
-//! Locks of receivers: what they lock, renew and settle by token.
+//! Locks of receivers: receivers lock deliveries, and renew and settle them by lock token.
 //!
-//! A lock moves `next_attempt_at` to its own end, so it lapses by itself and nothing has to be repaired after
-//! a crash. Whoever receives next gives back what has lapsed, each to its old place.
+//! A lock moves `next_attempt_at` of the delivery to the end of the lock, so it expires by itself and nothing has to be
+//! repaired after a crash. The next receive request returns each delivery whose lock has expired to its old place.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -43,34 +43,37 @@ pub struct LockRequest {
     pub of: QueueRef,
     pub which: LockSelection,
     pub now: Timestamp,
-    /// When the locks end.
+    /// The time at which the locks end.
     pub until: Timestamp,
-    /// One token for each lock that is wanted at most; one change locks no more than [`CHANGE_DELIVERIES_MAX`].
+    /// Lock tokens, one for each delivery to lock at most. One change locks no more than [`CHANGE_DELIVERIES_MAX`].
     pub tokens: Vec<LockToken>,
-    /// Bytes, of events and of what receivers have set, after which no more is locked; the first delivery always is.
+    /// The number of bytes, of events and of properties that receivers have set, after which no more deliveries are
+    /// locked. The first delivery is always locked.
     pub bytes_max: usize,
-    /// The session of the deliveries, whose lock the locks end with then.
+    /// The session of the deliveries. If it is set, the locks end with the lock of the session.
     pub session: Option<HeldSession>,
 }
 
-/// Which deliveries of a queue to lock.
+/// Selects the deliveries of a queue to lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockSelection {
-    /// The due ones, oldest first.
+    /// Due deliveries, oldest first.
     Due,
-    /// The one that has been due the longest, if it has up to so many bytes, with what receivers have set.
+    /// The delivery that has been due the longest, if its event and the properties that receivers have set take at most
+    /// `bytes_max` bytes.
     FirstDue { bytes_max: usize },
-    /// Due ones that were enqueued before a moment, of some that have been due the longest.
+    /// Due deliveries that were enqueued before this time. Only the deliveries that have been due the longest are
+    /// looked at.
     EnqueuedBefore(Timestamp),
-    /// Deferred ones, by number; each is locked once, however often it is named.
+    /// Deferred deliveries with these sequence numbers. A number that is repeated counts once.
     Deferred(Vec<i64>),
 }
 
-/// Due deliveries that one change looks at to find those from before a moment: a queue in which all are newer is not walked
-/// to its end, while others wait.
+/// The number of due deliveries that one change looks at for [`LockSelection::EnqueuedBefore`]. Without a limit, a
+/// queue with only newer deliveries would be read to its end while other changes wait.
 const OLDEST_LOOKED_AT: usize = 1_000;
 
-/// Deferred messages of a queue, or of one session of it, by their numbers.
+/// A query for deferred messages of a queue, or of one session of the queue, by their sequence numbers.
 #[derive(Clone, Debug)]
 pub struct DeferredQuery {
     pub of: QueueRef,
@@ -84,7 +87,7 @@ pub struct DeferredQuery {
 pub struct Locked {
     pub token: LockToken,
     pub until: Timestamp,
-    /// The delivery as it was before the lock. The lock of a pending delivery counts as an attempt from now on.
+    /// The delivery as it was before the lock. The lock of a pending delivery counts as an attempt.
     pub delivery: Delivery,
     pub event: Arc<StoredEvent>,
     pub deferred: bool,
@@ -96,7 +99,7 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// Returns the bytes of the event, and of what receivers have set.
+    /// Returns the number of bytes of the event and of the properties that receivers have set.
     pub fn bytes(&self) -> usize {
         let dead_letter = self.dead_letter.as_ref();
         self.event.event.size()
@@ -109,57 +112,59 @@ impl Locked {
 #[derive(Clone, Debug, Default)]
 pub struct LockBatch {
     pub locked: Vec<Locked>,
-    /// Pending deliveries whose events cannot be read, with the error. They are not locked.
+    /// Pending deliveries whose events cannot be read, with the error. These deliveries are not locked.
     pub unreadable: Vec<(Delivery, String)>,
-    /// Nothing is locked because the first one has so many bytes, more than it may have.
+    /// The size in bytes of the first delivery, if it is larger than [`LockSelection::FirstDue`] allows. Nothing is
+    /// locked then.
     pub too_large: Option<usize>,
-    /// Nothing is locked because the session is not held any more.
+    /// Is true if nothing is locked because the session is not held any more.
     pub session_is_lost: bool,
 }
 
-/// Which deliveries of a queue to look at.
+/// A request to peek deliveries of a queue.
 #[derive(Clone, Debug)]
 pub struct PeekRequest {
     pub of: QueueRef,
-    /// The first number.
+    /// The lowest sequence number to return.
     pub from: i64,
     pub limit: usize,
-    /// Bytes, of events and of what receivers have set, after which no more is added; the first one always is.
+    /// The number of bytes, of events and of properties that receivers have set, after which no more deliveries are
+    /// added. The first delivery is always added.
     pub bytes_max: usize,
-    /// Only those of this session.
+    /// The session whose deliveries are returned; `None` for all deliveries of the queue.
     pub session: Option<String>,
 }
 
-/// A delivery that was looked at, whoever holds it.
+/// A peeked delivery. It may be locked.
 #[derive(Clone, Debug)]
 pub struct Peeked {
     pub delivery: Delivery,
     pub event: Arc<StoredEvent>,
     pub deferred: bool,
-    /// The end of its newest lock, which may have lapsed.
+    /// The end of the newest lock of the delivery, which may have passed.
     pub locked_until: Option<Timestamp>,
     /// Why and when the delivery was dead-lettered; `None` if it is not a dead letter.
     pub dead_letter: Option<DeadLetterCause>,
     /// See [`LockChange::properties`].
     pub properties: Option<Vec<u8>>,
     pub origin: ForwardOrigin,
-    /// When it is enqueued, if its sender has chosen that, or was.
+    /// The scheduled enqueue time, if the sender has set one. It may have passed.
     pub scheduled_at: Option<Timestamp>,
 }
 
 impl Peeked {
-    /// Says whether it is not enqueued yet.
+    /// Reports whether the message is scheduled and not enqueued yet.
     pub fn is_scheduled(&self, now: Timestamp) -> bool {
         self.scheduled_at.is_some_and(|at| at > now)
     }
 }
 
-/// Where a message comes from that queues have forwarded.
+/// The origin of a message that queues have forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForwardOrigin {
-    /// The number of its delivery to the first of them.
+    /// The sequence number of the message's delivery to the first of these queues.
     pub first_number: Option<i64>,
-    /// The queue of which it was a dead letter.
+    /// The queue in which the message was a dead letter.
     pub dead_letter_source: Option<String>,
 }
 
@@ -177,21 +182,23 @@ pub struct LockChanges {
     pub changes: Vec<LockChange>,
     /// Subscriptions that keep no dead letters.
     pub dropping: HashSet<SubscriptionId>,
-    /// Bytes that the changes may add to their queues.
+    /// The number of bytes that the changes may add to each queue.
     pub room: QueueRoom,
-    /// The audit entry to record, with their number, if dead letters leave their queue for good.
+    /// The audit entry to record if the changes remove dead letters from their queue. The number of removed dead
+    /// letters is added to it.
     pub audit: Option<AuditEntry>,
     pub now: Timestamp,
 }
 
 impl LockChanges {
-    /// Returns the queues whose locks these are expected to be.
+    /// Returns the queues that the changes name for their locks.
     pub(super) fn queues(&self) -> impl Iterator<Item = SubscriptionId> {
         let queues = self.changes.iter().filter_map(|each| each.of.queue);
         queues.map(|queue| queue.subscription)
     }
 
-    /// Returns where they wait: for the turn of their queue, and for a flush unless all are renewals.
+    /// Returns the lane of the changes. They wait for the turn of their queue, and for a flush unless all of them are
+    /// renewals.
     pub(super) fn lane(&self) -> Lane {
         let whose = self.queues().next().map_or(Whose::AnyQueue, Whose::Queue);
         let renews = |change: &LockChange| {
@@ -205,19 +212,19 @@ impl LockChanges {
     }
 }
 
-/// The outcome of a change of a lock that was held.
+/// The outcome of settling or renewing a lock that was held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockSettled {
     pub lock: Lock,
     pub end: LockEnd,
 }
 
-/// Locks of which one change has settled the first ones.
+/// The result of one change that settles the first locks of a request.
 #[derive(Clone, Debug)]
 pub struct LocksSettled {
-    /// One for each of them, in their order.
+    /// The outcomes of the settled locks, in the order of the request.
     pub settled: Vec<Result<LockSettled, LockError>>,
-    /// The others, which are as they were, with the room that is left.
+    /// The locks that are not settled yet, which are unchanged, with the room that is left.
     pub rest: LockChanges,
 }
 
@@ -234,7 +241,8 @@ const LOCK: &str = "UPDATE delivery SET lock_token = ?2, locked_at = ?3, locked_
 struct Lockable {
     delivery: Delivery,
     deferred: bool,
-    /// Beginning and end of its newest lock, which has lapsed if it is locked anew.
+    /// The beginning and the end of the newest lock of the delivery. If the delivery is locked again, this lock has
+    /// expired.
     lock: Option<(Timestamp, Timestamp)>,
     dead_letter: Option<DeadLetterCause>,
     properties: Option<Vec<u8>>,
@@ -267,7 +275,7 @@ impl Lockable {
         })
     }
 
-    /// Returns how many bytes receivers have set.
+    /// Returns the number of bytes that receivers have set.
     fn bytes_set(&self) -> usize {
         let dead_letter = self.dead_letter.as_ref();
         self.properties.as_ref().map_or(0, Vec::len)
@@ -275,7 +283,8 @@ impl Lockable {
     }
 }
 
-/// Bytes of a row that receivers have set, and which any change of it writes anew.
+/// The SQL expression for the number of bytes of a row that receivers have set. Every change of the row writes these
+/// bytes again.
 const BYTES_SET: &str = "coalesce(octet_length(message_properties), 0) \
      + coalesce(octet_length(receiver_reason), 0) + coalesce(octet_length(receiver_description), 0) \
      + coalesce(octet_length(receiver_properties), 0)";
@@ -339,9 +348,10 @@ const GIVE_BACK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL
      next_attempt_at = CASE WHEN deferred THEN next_attempt_at \
      ELSE min(coalesce(ended_at, published_at), locked_until) END WHERE id = ?1";
 
-/// Has what was locked for too long take its old place, ahead of what was enqueued later. It is due at once, even if the
-/// clock was put back to before it came. What is more than one change gives back, or has more that receivers have set, waits
-/// for the next one, and until then for its turn.
+/// Returns deliveries whose locks have expired to their old places, ahead of deliveries that were enqueued later. They
+/// are due at once, even if the clock was set back to before they were enqueued. One change returns at most
+/// [`CHANGE_DELIVERIES_MAX`] deliveries, and stops after [`LOCK_BYTES_MAX`] bytes that receivers have set. The others
+/// wait for the next change, and keep the place of the end of their lock until then.
 fn give_back_lapsed(tx: &WriteTx, of: QueueRef, now: Timestamp) -> Result<(), StoreError> {
     let find = format!(
         "SELECT id, attempts, locked_at, locked_until, {BYTES_SET} FROM delivery WHERE subscription_id = ?1 \
@@ -369,7 +379,7 @@ fn give_back_lapsed(tx: &WriteTx, of: QueueRef, now: Timestamp) -> Result<(), St
     Ok(())
 }
 
-/// When the locks end, and how many there may be; `None` if their session is not held any more.
+/// Returns the end of the locks and the largest number of them. Returns `None` if their session is not held any more.
 fn bounds(
     tx: &Connection,
     request: &LockRequest,
@@ -383,16 +393,17 @@ fn bounds(
     Ok(held.map(|(until, count)| (until, most.min(left(count)))))
 }
 
-/// Deliveries by their numbers. One whose event cannot be read is left out.
+/// Returns deliveries in the order of their sequence numbers. A delivery whose event cannot be read is left out.
 pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>, StoreError> {
     let (of, session) = (request.of, request.session.as_deref());
     let scope = scope(of, session);
     let numbered =
         "SELECT 1 FROM delivery WHERE subscription_id = ?1 AND number IS NOT NULL LIMIT 1";
-    // Each of these is a walk of an index from where it begins, so what lies in the queue beside is not read.
+    // Each of these queries walks an index from its first match, so other deliveries of the queue are not read.
     let select = match (of.queue, session) {
         (SubQueue::DeadLetter, None) => {
-            // Within a queue, ids ascend as numbers do. Dead letters of event subscriptions have no numbers.
+            // Within a queue, ids and sequence numbers have the same order. Dead letters of event subscriptions have no
+            // sequence numbers.
             let first = "SELECT own.id FROM delivery AS own WHERE own.subscription_id = ?1 AND own.number >= ?2 \
                  ORDER BY own.number LIMIT 1";
             select(&format!(
@@ -431,14 +442,14 @@ pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>
     Ok(peeked)
 }
 
-/// Deliveries as [`Lockable::of`] reads them.
+/// Returns the query for the deliveries that match `condition`, with the columns that [`Lockable::of`] reads.
 fn select(condition: &str) -> String {
     format!("SELECT {DELIVERY_COLUMNS}, {LOCKABLE} FROM delivery WHERE {condition}")
 }
 
-/// Returns the SQL condition for the deliveries of a queue, which is `?1`, or of one session of it, which is `?4`.
+/// Returns the SQL condition for the deliveries of the queue `?1`, or of its session `?4`.
 fn scope(of: QueueRef, session: Option<&str>) -> String {
-    // A literal, since SQLite uses a partial index only if it sees the value.
+    // The state is a literal, since SQLite uses a partial index only if the value is in the text of the query.
     let state = of.queue.state().name();
     let session = match session {
         Some(_) => "session = ?4",
@@ -491,7 +502,8 @@ fn find(tx: &Connection, request: &LockRequest, limit: usize) -> Result<Vec<Lock
     }
 }
 
-/// Selects what is deferred in the queue `?1` with the number `?3`, and not locked at `?2`.
+/// Returns the SQL condition for the deferred delivery of the queue `?1` with the sequence number `?3`, if it is not
+/// locked at the time `?2`.
 fn deferred() -> String {
     format!(
         "deferred = 1 AND (locked_until IS NULL OR locked_until <= ?2) AND id = {NUMBERED} \
@@ -499,7 +511,7 @@ fn deferred() -> String {
     )
 }
 
-/// Says whether all of the messages are deferred, and nobody holds any.
+/// Reports whether all of these messages are deferred and none of them is locked.
 pub(super) fn are_deferred(tx: &Connection, query: &DeferredQuery) -> Result<bool, StoreError> {
     let (of, session) = (query.of, query.session.as_deref());
     let is_there = format!(
@@ -516,11 +528,11 @@ pub(super) fn are_deferred(tx: &Connection, query: &DeferredQuery) -> Result<boo
     Ok(true)
 }
 
-/// The id of what has the number `?3` in the queue `?1`.
+/// The SQL expression for the id of the delivery with the sequence number `?3` in the queue `?1`.
 const NUMBERED: &str = "coalesce((SELECT own.id FROM delivery AS own \
      WHERE own.subscription_id = ?1 AND own.number = ?3), ?3)";
 
-/// Messages by the numbers that their sender knows.
+/// A query for messages by the sequence numbers that their sender knows.
 #[derive(Clone, Debug)]
 pub enum NumberedQuery {
     /// The messages with these numbers in a queue.
@@ -528,8 +540,8 @@ pub enum NumberedQuery {
         queue: SubscriptionId,
         numbers: BTreeSet<i64>,
     },
-    /// The messages that were scheduled in a topic with rules under these numbers and still wait in one of the
-    /// subscriptions, which are in order.
+    /// The messages that were scheduled in a topic with rules under these numbers, and still wait in one of the
+    /// subscriptions. The subscriptions are sorted.
     Topic {
         subscriptions: Arc<[SubscriptionId]>,
         numbers: BTreeSet<i64>,
@@ -537,7 +549,7 @@ pub enum NumberedQuery {
 }
 
 impl NumberedQuery {
-    /// The queue, or the first of those that it is about.
+    /// Returns the queue, or the first of the subscriptions.
     pub(super) fn queue(&self) -> Option<SubscriptionId> {
         match self {
             Self::Queue { queue, .. } => Some(*queue),
@@ -546,15 +558,16 @@ impl NumberedQuery {
     }
 }
 
-/// The waiting copies of what was scheduled in a topic as `?1`. They were made together, and nothing else got an id in
-/// between: so the walk ends at the first row behind them, however much was scheduled after it.
+/// Selects the waiting copies of the message that was scheduled in a topic under the number `?1`. The copies were
+/// created together, and no other delivery has an id between theirs. So the search ends at the first row after them, no
+/// matter how many messages were scheduled later.
 const COPIES: &str = "SELECT id, subscription_id FROM delivery WHERE id >= ?1 \
      AND id < coalesce((SELECT other.id FROM delivery AS other \
          WHERE other.id >= ?1 AND other.first_number IS NOT ?1 ORDER BY other.id LIMIT 1), ?1 + ?2) \
      AND first_number = ?1 AND hops IS NULL AND state = 'Pending'";
 
-/// Finds them with all their copies. Returns `None` if one of them is not there. Once there are more than
-/// [`RULE_COPIES_MAX`], no others are looked for.
+/// Finds the messages of a query with all their copies. Returns `None` if one of the messages does not exist. The
+/// search ends once more than [`RULE_COPIES_MAX`] are found.
 pub(super) fn numbered(
     tx: &Connection,
     query: &NumberedQuery,
@@ -604,13 +617,13 @@ static HELD: LazyLock<String> = LazyLock::new(|| {
 /// A lock that is held.
 struct Held {
     lock: Lock,
-    /// Bytes of the row that receivers have set.
+    /// The number of bytes of the row that receivers have set.
     bytes_set: usize,
-    /// Bytes by which a message counts for the size of its queue.
+    /// The number of bytes that the message adds to the size of its queue.
     bytes: Option<u32>,
 }
 
-/// The lock of a token, if it is held.
+/// Returns the lock with this token, if it is held.
 fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Held>, StoreError> {
     let held = tx.first(&HELD, [token], |row| {
         let (published_at, ended_at): (_, Option<_>) = (row.get(5)?, row.get(6)?);
@@ -659,7 +672,7 @@ impl LockSettled {
     }
 }
 
-/// Says of each lock whether it is held, and on what it is expected to be.
+/// Reports for each token whether its lock is held and is the one that the [`LockOf`] describes.
 pub(super) fn check_locks(
     tx: &Connection,
     locks: Vec<(LockToken, LockOf)>,
@@ -672,8 +685,8 @@ pub(super) fn check_locks(
     locks.into_iter().map(check).collect()
 }
 
-/// Settles the first of some locks: up to `most`, and until these, with what is set now, have more bytes that receivers have
-/// set than one change writes. Returns also what is to be recorded.
+/// Settles the first locks of a request: at most `most`, and only until the bytes that receivers have set, before or in
+/// this request, reach [`SETTLED_BYTES_MAX`]. Also returns the audit entry to record.
 pub(super) fn settle_locks(
     tx: &WriteTx,
     mut request: LockChanges,
@@ -737,7 +750,8 @@ fn settle_lock(
     Ok(Ok(LockSettled { lock, end }))
 }
 
-/// Returns the bytes that a dead letter keeps of what its receiver has said.
+/// Returns the number of bytes of the reason, description and properties that the receiver has given for a dead letter;
+/// 0 if the message is not dead-lettered.
 fn told_bytes(end: LockEnd, result: Option<&AttemptResult>) -> usize {
     let details = result.and_then(|result| result.dead_letter.as_deref());
     match end {
@@ -752,8 +766,8 @@ fn told_bytes(end: LockEnd, result: Option<&AttemptResult>) -> usize {
     }
 }
 
-/// Sets properties beside those that were set before, and counts them, with as many bytes as a dead letter will be told, for
-/// the size of the queue.
+/// Merges the properties in `set` into those that were set before. Adds the growth, and the `told` bytes of
+/// dead-letter details that are stored later, to the size of the queue.
 fn add(
     tx: &WriteTx,
     held: &Held,

@@ -1,13 +1,14 @@
-//! The ledger: events and their deliveries, what becomes of them, and the catalog that they refer to.
+//! The ledger: events, their deliveries with the outcomes, and the catalog that they refer to.
 //!
-//! These are the verbs that another database would have to implement. Each is one transaction or a few reads,
-//! and decides nothing: requests are values, and so are answers. A change is stored whole or not at all, and
-//! is on disk when its verb returns. [`StoreError::Closed`] means that it may or may not have been stored;
-//! most verbs can be repeated then, since they check what they expect (`attempts`, a cursor, a token).
+//! The methods of [`Ledger`] are the operations that another database would have to implement. Each method is one
+//! transaction or a few reads, and makes no decisions: requests and answers are plain values. A change is stored
+//! completely or not at all, and is on disk when its method returns. [`StoreError::Closed`] means that the change may
+//! or may not have been stored. Most methods can be repeated after this error, since they check what they expect
+//! (`attempts`, a cursor, a token).
 //!
-//! Leases of our own dispatcher are in its memory only. The row stays due, so nothing has to be repaired
-//! after a crash. What was published is handed over to it with its events, so that most deliveries are never
-//! read.
+//! The dispatcher keeps its leases in memory only. The row of a leased delivery stays due, so nothing has to be
+//! repaired after a crash. New deliveries are handed to the dispatcher with their events, so that most deliveries are
+//! never read.
 
 pub(super) mod append;
 pub(super) mod counters;
@@ -85,7 +86,7 @@ pub struct Ledger {
 
 /// The catalog.
 impl Ledger {
-    /// All namespaces, topics and event subscriptions.
+    /// Loads all namespaces, topics and event subscriptions.
     pub async fn catalog(&self) -> Result<Registry, StoreError> {
         let (scope, encryption) = (self.scope.clone(), self.encryption.clone());
         let load = move |tx: &_| catalog::load(tx, &scope, &encryption);
@@ -94,7 +95,7 @@ impl Ledger {
         Ok(registry)
     }
 
-    /// Changes the catalog, which is as `before`. Returns the new one.
+    /// Changes the catalog, whose current state is `before`. Returns the new catalog.
     pub async fn change_catalog(
         &self,
         before: &Registry,
@@ -120,9 +121,9 @@ impl Ledger {
     }
 }
 
-/// Uses of queues, and of topics and subscriptions of Service Bus.
+/// Times of last use of queues, and of Service Bus topics and subscriptions.
 impl Ledger {
-    /// When each was last used, as far as that is known.
+    /// Returns the time at which each entity was last used. Entities without a known time are left out.
     pub async fn uses(&self) -> Result<Vec<(MessageEntity, Timestamp)>, StoreError> {
         let select = |table| {
             format!(
@@ -141,7 +142,7 @@ impl Ledger {
             .await
     }
 
-    /// Stores when these were last used.
+    /// Stores the times at which these entities were last used.
     pub async fn keep_uses(&self, uses: Vec<(MessageEntity, Timestamp)>) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
@@ -159,10 +160,11 @@ impl Ledger {
     }
 }
 
-/// From the publisher to the end of a delivery.
+/// Publishing of events, and leases and settlement of their deliveries.
 impl Ledger {
-    /// Stores events with all their deliveries, or with a record of those that are created later: all or nothing.
-    /// `then` gets what was stored, whether or not the caller is still there; it is short and waits for nothing.
+    /// Stores events with all their deliveries, or with a record of the deliveries that are created later. Everything
+    /// is stored, or nothing. `then` gets the new deliveries, even if the caller has stopped waiting. `then` must be
+    /// short and must not block.
     pub async fn append(
         &self,
         mut request: AppendRequest,
@@ -188,8 +190,8 @@ impl Ledger {
         appended.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Goes on where a process before has ended: the connections that held sessions are gone, so their locks end. Returns the
-    /// topics of which deliveries are still to be created.
+    /// Continues the work of the previous process at startup. The connections that held sessions are gone, so the locks
+    /// of these sessions end. Returns the topics with deliveries that are still to be created.
     pub async fn resume(&self, now: Timestamp) -> Result<Vec<TopicId>, StoreError> {
         let held = self.db.read(move |tx| sessions::all_held(tx, now)).await?;
         if !held.is_empty() {
@@ -200,7 +202,7 @@ impl Ledger {
         self.db.read(fan_out::topics).await
     }
 
-    /// Creates deliveries of the oldest events of a topic that were stored without them, about `limit` of them.
+    /// Creates about `limit` deliveries for the oldest events of a topic that were stored without them.
     pub async fn fan_out(&self, topic: TopicId, limit: usize) -> Result<FannedOut, StoreError> {
         self.db
             .of(Whose::Topic(topic))
@@ -208,8 +210,8 @@ impl Ledger {
             .await
     }
 
-    /// Delivers a stored event to a subscription that has no delivery of it. The event counts as matched by one
-    /// subscription more.
+    /// Creates a delivery of a stored event for a subscription that has no delivery of it. Increments the number of
+    /// subscriptions that the event matched.
     pub async fn send(
         &self,
         event: EventKey,
@@ -228,7 +230,8 @@ impl Ledger {
             .await
     }
 
-    /// When the first delivery of each of these queues falls due, or did; empty queues are left out.
+    /// Returns the due time of the first delivery of each of these queues, which may have passed. Empty queues are left
+    /// out.
     pub async fn agenda(&self, queues: Vec<QueueRef>) -> Result<Vec<Due>, StoreError> {
         self.db
             .read(move |tx| {
@@ -241,14 +244,14 @@ impl Ledger {
             .await
     }
 
-    /// The due deliveries of one subscription, oldest first. Nothing is written: they stay due until they are
-    /// settled, and the caller holds them in memory.
+    /// Returns due deliveries of one subscription, oldest first. Nothing is written: the deliveries stay due until they
+    /// are settled, and the caller keeps the leases in memory.
     pub async fn lease(&self, request: LeaseRequest) -> Result<Leased, StoreError> {
         self.db.read(move |tx| lease::lease(tx, &request)).await
     }
 
-    /// Ends leases: records the attempts and their late responses, and settles the deliveries. Returns what
-    /// became of each.
+    /// Ends leases: records the attempts and their late responses, and settles the deliveries. Returns the outcome of
+    /// each record.
     pub async fn settle(
         &self,
         records: impl Into<Arc<[SettlementRecord]>>,
@@ -260,8 +263,9 @@ impl Ledger {
         settled.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// [`Ledger::settle`], but returns as soon as the settlements wait for the writer. `then` gets what became of them; it
-    /// is short and waits for nothing. The caller bounds how many settlements wait.
+    /// Does the same as [`Ledger::settle`], but returns as soon as the settlements are queued for the writer. `then`
+    /// gets their outcomes. `then` must be short and must not block. The caller limits the number of queued
+    /// settlements.
     pub(crate) async fn settle_then(
         &self,
         records: Arc<[SettlementRecord]>,
@@ -276,8 +280,9 @@ impl Ledger {
         db.write_then(change, then).await
     }
 
-    /// [`Ledger::settle_then`], and stores what is appended in the same change, if none of the deliveries has ended or was
-    /// attempted again meanwhile. It goes to the function beside it then, before `then` is called.
+    /// Does the same as [`Ledger::settle_then`], and also stores the events of `append` in the same change, if none of
+    /// the deliveries has ended or was attempted again meanwhile. The new deliveries are passed to `announce` before
+    /// `then` is called.
     pub(crate) async fn settle_with(
         &self,
         records: Arc<[SettlementRecord]>,
@@ -305,8 +310,8 @@ impl Ledger {
         db.write_then(change, then).await
     }
 
-    /// Messages of all queues that have outlived the time to live of their own and that nobody holds: up to `limit` of them,
-    /// the oldest first. Deferred ones stay.
+    /// Returns up to `limit` messages of all queues whose own time to live has expired and that are not locked, in the
+    /// order of their expiry. Deferred messages are left out.
     pub async fn outlived(
         &self,
         now: Timestamp,
@@ -324,7 +329,7 @@ impl Ledger {
             .await
     }
 
-    /// Changes deliveries that nobody holds. Returns what became of each.
+    /// Changes deliveries that are not locked. Returns the outcome of each change.
     pub async fn settle_free(&self, request: FreeChanges) -> Result<Vec<FreeSettled>, StoreError> {
         self.db
             .of(request.whose())
@@ -332,7 +337,7 @@ impl Ledger {
             .await
     }
 
-    /// Says whether all of these scheduled messages can be cancelled.
+    /// Reports whether all of these scheduled messages can be cancelled.
     pub async fn can_cancel(
         &self,
         scheduled: Arc<[(DeliveryId, SubscriptionId)]>,
@@ -344,7 +349,7 @@ impl Ledger {
             .await
     }
 
-    /// Ends up to `limit` deliveries at once. There may be more unless it ends none.
+    /// Ends up to `limit` deliveries in one change. More may be left unless the result is empty.
     pub async fn discard(
         &self,
         request: DiscardRequest,
@@ -353,7 +358,7 @@ impl Ledger {
     ) -> Result<Discarded, StoreError> {
         match request {
             DiscardRequest::OfDeleted => {
-                // Searched for outside the writer.
+                // This search runs outside the writer.
                 let find = move |tx: &_| {
                     let leftovers = settle::of_deleted(tx, limit)?;
                     Ok((leftovers, sessions::of_deleted(tx, now, limit)?))
@@ -378,9 +383,9 @@ impl Ledger {
     }
 }
 
-/// Receivers outside.
+/// Locks of receivers.
 impl Ledger {
-    /// Locks deliveries of a queue, at most one for each token.
+    /// Locks deliveries of a queue, at most one for each lock token.
     pub async fn lock(&self, request: LockRequest) -> Result<LockBatch, StoreError> {
         self.db
             .in_lane(Lane::Lock(Whose::Queue(request.of.subscription)))
@@ -388,7 +393,7 @@ impl Ledger {
             .await
     }
 
-    /// Says whether all of these messages are deferred in their queue, and nobody holds any.
+    /// Reports whether all of these messages are deferred in their queue and none of them is locked.
     pub async fn are_deferred(&self, query: DeferredQuery) -> Result<bool, StoreError> {
         let of = query.of.subscription;
         self.db
@@ -396,7 +401,7 @@ impl Ledger {
             .await
     }
 
-    /// Deliveries of a queue in the order of their numbers, whoever holds them.
+    /// Returns deliveries of a queue in the order of their sequence numbers, including locked ones.
     pub async fn peek(&self, request: PeekRequest) -> Result<Vec<Peeked>, StoreError> {
         let of = request.of.subscription;
         self.db
@@ -404,7 +409,8 @@ impl Ledger {
             .await
     }
 
-    /// Settles and renews the first of some locks, as many as one change may. A lock that was lost changes nothing.
+    /// Settles or renews the first locks of a request, as many as one change allows. A lock that was lost changes
+    /// nothing.
     pub async fn settle_locks(&self, request: LockChanges) -> Result<LocksSettled, StoreError> {
         let db = self.db.in_lane(request.lane());
         if request.audit.is_some() {
@@ -416,17 +422,17 @@ impl Ledger {
     }
 }
 
-/// Why a transaction was rolled back.
+/// The reason why a transaction was rolled back.
 #[derive(Debug, thiserror::Error)]
 pub enum TransactionError {
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// A message that it was to cancel is not scheduled any more.
+    /// A message that the transaction cancels is not scheduled any more.
     #[error("a message is not scheduled any more")]
     NotScheduled,
-    /// Receivers have set more of its messages than one change may settle.
+    /// The messages that the transaction settles have more bytes that receivers have set than one change may settle.
     #[error("the messages have more properties than are changed at once")]
     TooLarge,
     #[error(transparent)]
@@ -442,7 +448,7 @@ impl ChangeError for TransactionError {
     }
 }
 
-/// Changes that a transaction makes beside what it stores.
+/// Changes that a transaction makes in addition to the events that it stores.
 #[derive(Clone, Debug)]
 pub struct TransactionChanges {
     pub locks: LockChanges,
@@ -451,7 +457,7 @@ pub struct TransactionChanges {
     pub states: Vec<SessionStateChange>,
 }
 
-/// A state that the holder of a session keeps with it.
+/// A new state for a session, set by the holder of the session.
 #[derive(Clone, Debug)]
 pub struct SessionStateChange {
     pub held: HeldSession,
@@ -459,8 +465,9 @@ pub struct SessionStateChange {
 }
 
 impl TransactionChanges {
-    /// Returns where they wait for the writer with what is appended: in the turn of its topic, or else of their queue. Each lock,
-    /// cancelled message and state counts as a row.
+    /// Returns the lane in which the changes and the appended events wait for the writer: the turn of the topic of the
+    /// first append, or the turn of the first queue if nothing is appended. Each lock and each cancelled message counts
+    /// as one row. A session state counts as one row, and more if it is large.
     fn lane(&self, appends: &[AppendRequest]) -> Lane {
         let cancelled = self.cancels.iter().map(|(_, of)| *of);
         let held = self.states.iter().map(|state| state.held.of);
@@ -512,10 +519,10 @@ impl TransactionChanges {
     }
 }
 
-/// Transactions of receivers that send.
+/// Transactions that send messages and settle locks.
 impl Ledger {
-    /// Promises numbers to messages that a transaction schedules in a topic with rules, or in a queue, whose own subscription
-    /// is given then.
+    /// Reserves sequence numbers for messages that a transaction schedules in a queue or in a topic with rules. `queue`
+    /// is the subscription of the queue; `None` for a topic.
     pub async fn promise_numbers(
         &self,
         topic: TopicId,
@@ -526,7 +533,7 @@ impl Ledger {
         self.db.of(Whose::Topic(topic)).write(promise).await
     }
 
-    /// Says of each lock whether it is held, and on what it is expected to be.
+    /// Reports for each token whether its lock is held and is the one that the [`LockOf`] describes.
     pub async fn check_locks(
         &self,
         locks: Vec<(LockToken, LockOf)>,
@@ -538,8 +545,8 @@ impl Ledger {
         self.db.read_in_turn(of, check).await
     }
 
-    /// Stores what is appended, and makes other changes, all of it or nothing. What is appended goes to the function
-    /// beside it then.
+    /// Stores the appended events and makes the other changes of a transaction, all of them or none. The new deliveries
+    /// of each append are then passed to the function that comes with it.
     pub async fn commit(
         &self,
         appends: Vec<(AppendRequest, impl FnOnce(Vec<HandedOver>))>,
@@ -565,7 +572,7 @@ impl Ledger {
 
 /// Message sessions of queues, and forwarding.
 impl Ledger {
-    /// Locks a session for somebody.
+    /// Locks a session for a receiver.
     pub async fn accept_session(
         &self,
         request: SessionRequest,
@@ -576,7 +583,7 @@ impl Ledger {
             .await
     }
 
-    /// Does what the holder of a session wants. The queue may grow by `room` bytes.
+    /// Makes a change that the holder of a session has requested. The queue may grow by at most `room` bytes.
     pub async fn change_session(
         &self,
         lock: HeldSession,
@@ -601,7 +608,8 @@ impl Ledger {
             .await
     }
 
-    /// When it is worth looking at a place for something to receive, or was; `None` if nothing is to be expected.
+    /// Returns the earliest time, which may have passed, at which there may be something to receive: a free session, or
+    /// a message of a session. Returns `None` if nothing is expected.
     pub async fn session_due(&self, place: SessionWait) -> Result<Option<Timestamp>, StoreError> {
         let of = place.queue();
         self.db
@@ -609,15 +617,15 @@ impl Ledger {
             .await
     }
 
-    /// Messages of a queue, or its dead letters, that may be forwarded.
+    /// Returns messages or dead letters of a queue that may be forwarded.
     pub async fn forwardable(&self, query: ForwardQuery) -> Result<Vec<Forwardable>, StoreError> {
         self.db
             .read(move |tx| forward::forwardable(tx, &query))
             .await
     }
 
-    /// Forwards messages of a queue, or its dead letters. What is stored elsewhere goes to the functions, one for each
-    /// move. Returns how each ended that was still there.
+    /// Forwards messages or dead letters of a queue. `announce` has a function for each move, which gets the deliveries
+    /// that were stored at the destination. Returns the settlement of each message that was still in the queue.
     pub async fn forward(
         &self,
         request: ForwardRequest,
@@ -635,8 +643,8 @@ impl Ledger {
         Ok(moved.ended)
     }
 
-    /// Finds the messages with these numbers, and all copies of each, with whose they are. Returns `None` if one of them
-    /// is not there.
+    /// Finds the messages with these sequence numbers and all their copies, each with its subscription. Returns `None`
+    /// if one of the messages does not exist.
     pub async fn numbered(
         &self,
         query: NumberedQuery,
@@ -647,7 +655,7 @@ impl Ledger {
             .await
     }
 
-    /// The names of sessions.
+    /// Returns the names of the sessions that match a query.
     pub async fn sessions(&self, query: SessionQuery) -> Result<Vec<String>, StoreError> {
         let (of, mut walk) = (query.of, SessionWalk::new(query));
         while walk.goes_on() {
@@ -660,12 +668,12 @@ impl Ledger {
 
 /// Resubmission and replay jobs.
 impl Ledger {
-    /// Deliveries that may be resubmitted.
+    /// Returns deliveries that may be resubmitted.
     pub async fn candidates(&self, query: CandidateQuery) -> Result<Candidates, StoreError> {
         self.db.read(move |tx| search::candidates(tx, &query)).await
     }
 
-    /// Counts the deliveries that a replay job would cover, in a range.
+    /// Counts the deliveries in a range of ids that a replay job would cover.
     pub async fn count_candidates(
         &self,
         source: ReplaySource,
@@ -676,7 +684,7 @@ impl Ledger {
             .await
     }
 
-    /// Resubmits deliveries. `None`, and nothing stored, if they are a step of a replay job that was paused,
+    /// Resubmits deliveries. Returns `None` and stores nothing if they are a step of a replay job that was paused,
     /// cancelled or advanced meanwhile.
     pub async fn resubmit(
         &self,
@@ -693,7 +701,7 @@ impl Ledger {
             .await
     }
 
-    /// Stores a new replay job, which is running. The oldest ended jobs are deleted if there are too many.
+    /// Stores a new replay job and starts it. Deletes the oldest ended jobs if there are too many.
     pub async fn start_replay(
         &self,
         job: NewReplayJob,
@@ -710,7 +718,7 @@ impl Ledger {
             .await
     }
 
-    /// Pauses, resumes or cancels a replay job. `None` if there is no such job.
+    /// Pauses, resumes or cancels a replay job. Returns `None` if there is no such job.
     pub async fn command_replay(
         &self,
         id: ReplayJobId,
@@ -728,7 +736,7 @@ impl Ledger {
             .await
     }
 
-    /// The replay jobs that have not ended, oldest first.
+    /// Returns the replay jobs that have not ended, oldest first.
     pub async fn open_replays(&self) -> Result<Vec<ReplayJob>, StoreError> {
         let encryption = self.encryption.clone();
         self.db.read(move |tx| replay::open(tx, &encryption)).await
@@ -737,7 +745,7 @@ impl Ledger {
 
 /// Export of dead letters.
 impl Ledger {
-    /// The state of the exports of these subscriptions, without those that have nothing to export.
+    /// Returns the state of the exports of each of these subscriptions that has something to export.
     pub async fn export_statuses(
         &self,
         subscriptions: Vec<SubscriptionId>,
@@ -747,8 +755,8 @@ impl Ledger {
             .await
     }
 
-    /// The pending blob of a subscription, or else a new one of its oldest dead letters that are in no blob
-    /// and not locked. `None` if there are none.
+    /// Returns the pending blob of a subscription. If there is none, creates a blob of its oldest dead letters that are
+    /// in no blob and not locked. Returns `None` if there are no such dead letters.
     pub async fn begin_blob(
         &self,
         request: BlobRequest,
@@ -765,7 +773,7 @@ impl Ledger {
         pending().await
     }
 
-    /// Stores what became of a pending blob.
+    /// Stores the outcome of a pending blob.
     pub async fn end_blob(
         &self,
         blob: BlobId,
@@ -777,7 +785,8 @@ impl Ledger {
             .await
     }
 
-    /// Releases the pending blobs of all subscriptions except `exporting`, and forgets their outages.
+    /// Deletes the pending blobs of all subscriptions except `exporting`, and the outages of these subscriptions. The
+    /// dead letters stay in their queues.
     pub async fn release_blobs(
         &self,
         exporting: HashSet<SubscriptionId>,
@@ -797,26 +806,27 @@ impl Ledger {
 
 /// Counts, and notices.
 impl Ledger {
-    /// Bytes of the messages, dead letters among them, in these queues and subscriptions of messages together. Never waits.
+    /// Returns the total number of bytes of the messages in these queues and Service Bus subscriptions, including dead
+    /// letters. Never waits.
     pub fn queue_bytes(&self, queues: &[SubscriptionId]) -> u64 {
         self.db.queue_sums().of(queues)
     }
 
-    /// The totals of subscriptions, in their order.
+    /// Returns the totals of the subscriptions of a query, in the order of the query.
     pub async fn totals(&self, query: TotalsQuery) -> Result<Vec<DeliveryTotals>, StoreError> {
         self.db
             .read(move |tx| traffic::all_totals(tx, &query))
             .await
     }
 
-    /// A series of counts, oldest slot first, empty slots included.
+    /// Returns a series of counts, oldest slot first. Empty slots are included.
     pub async fn traffic(&self, query: TrafficQuery) -> Result<Vec<TrafficSlot>, StoreError> {
         self.db.read(move |tx| traffic::traffic(tx, query)).await
     }
 
-    /// Up to `limit` notices for the marks that changes have left; they are published by [`Ledger::append`],
-    /// which clears the marks. There is at most one notice per `quiet` of new dead letters of the same
-    /// subscription with the same reason.
+    /// Returns up to `limit` notices for the marks that changes have left. [`Ledger::append`] publishes a notice and
+    /// clears its mark. For each subscription and dead-letter reason, there is at most one notice of new dead letters
+    /// per `quiet` period.
     pub async fn owed_notices(
         &self,
         now: Timestamp,
@@ -832,8 +842,7 @@ impl Ledger {
 
 /// Retention.
 impl Ledger {
-    /// Deletes events that are old enough, with their deliveries and attempts, unless something of them is
-    /// still needed.
+    /// Deletes events that are old enough, with their deliveries and attempts. Rows that are still needed are kept.
     pub async fn prune(&self, request: PruneRequest) -> Result<PrunedRows, StoreError> {
         let found = self.db.read(move |tx| retention::find(tx, &request));
         let (events, found) = found.await?;
@@ -849,8 +858,8 @@ impl Ledger {
         })
     }
 
-    /// Deletes rows of what was deleted and is not named any more. Returns the id after which to go on; `None` if nothing is left
-    /// to look at.
+    /// Deletes the rows of deleted resources that no other row refers to any more. Returns the id after which the next
+    /// call continues, or `None` if no rows are left to look at.
     pub async fn forget_deleted(&self, request: ForgetRequest) -> Result<Option<i64>, StoreError> {
         let (gone, last) = self.db.read(move |tx| deleted::find(tx, &request)).await?;
         if gone.is_empty() {
@@ -861,11 +870,12 @@ impl Ledger {
         Ok(self.db.write(forget).await?.or(last))
     }
 
-    /// Deletes up to `limit` rows of each kind that are not needed any more at `now`: marks of publish requests
-    /// and notices, names of blobs, ids of messages, idle sessions, counters, which are also rolled up. Makes due
-    /// what a wrong clock has planned too late. Returns whether there may be more.
+    /// Deletes up to `limit` rows of each kind that are not needed any more at `now`: marks of publish requests and
+    /// notices, names of blobs, ids of messages, idle sessions and counters. Rolls up counters. Makes deliveries due
+    /// that a wrong clock has scheduled too late, and ends session locks that last too long. Returns `true` if more
+    /// rows may be left.
     pub async fn tidy(&self, now: Timestamp, limit: usize) -> Result<bool, StoreError> {
-        // Searched for outside the writer: the last search of a round reads the whole index.
+        // These searches run outside the writer, since the last search of a round reads the whole index.
         let find = move |tx: &_| {
             let sessions = (
                 sessions::idle(tx, now, limit)?,

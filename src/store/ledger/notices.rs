@@ -1,8 +1,8 @@
-//! Notices that a change leaves behind: of new dead letters, and of replay jobs that have ended. What they say
-//! is known only inside the change, so it leaves a mark; the notice is made from the mark, and stored in the
-//! transaction that clears it.
+//! Notices of new dead letters, and of replay jobs that have ended. The content of a notice is known only inside the
+//! change that causes it, so this change leaves a mark. The notice is made from the mark later, and is stored in the
+//! transaction that clears the mark.
 //!
-//! Marks are made only while somebody subscribes to the built-in topic.
+//! Marks are made only while the built-in topic has a subscription.
 
 use std::time::Duration;
 
@@ -21,22 +21,22 @@ use crate::store::replay;
 use crate::store::row::unreadable;
 use crate::store::sql::Sql;
 
-/// The source of a notice.
+/// The mark that a notice is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeMark {
-    /// So many dead letters of a subscription with one reason, the last of them at that moment.
+    /// A number of dead letters of one subscription with the same reason, and the time of the last one.
     DeadLetters {
         subscription: SubscriptionId,
         reason: DeadLetterReason,
         count: u64,
         last_at: Timestamp,
-        /// There is no other such notice before.
+        /// The time before which no other notice for this subscription and reason is made.
         quiet_until: Timestamp,
     },
     ReplayJob(ReplayJobId),
 }
 
-/// A notice that is to be published, and the mark to clear with it.
+/// A notice to publish, and the mark to clear in the same transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwedNotice {
     pub notice: Notice,
@@ -48,7 +48,7 @@ const DEAD_LETTERS: &str = "SELECT topic.name, event_subscription.name, reason, 
      FROM dead_letter_notice JOIN event_subscription ON event_subscription.id = subscription_id \
      JOIN topic ON topic.id = topic_id WHERE dead_letters > 0 AND quiet_until <= ?1 LIMIT ?2";
 
-/// The condition that somebody subscribes to the built-in topic.
+/// Returns the SQL condition that the built-in topic has a subscription.
 pub(in crate::store) fn is_subscribed() -> String {
     let topic = SystemTopic::Everpost.id();
     format!(
@@ -107,11 +107,11 @@ fn dead_letters(row: &Row<'_>, quiet_until: Timestamp) -> Result<OwedNotice, Sto
 
 const IS_OWED: &str = "SELECT 1 FROM dead_letter_notice \
      WHERE subscription_id = ?1 AND reason = ?2 AND dead_letters >= ?3";
-// Dead letters that were added after the notice was made are left for the next one.
+// Dead letters that were added after the notice was made stay counted for the next notice.
 const NOTIFIED: &str = "UPDATE dead_letter_notice SET dead_letters = dead_letters - ?3, \
      first_at = ?4, quiet_until = ?5 WHERE subscription_id = ?1 AND reason = ?2";
 
-/// Clears marks. Returns `false`, and clears none, if one of them is cleared already.
+/// Clears marks. Returns `false` and clears none if one of the marks is already cleared.
 pub(super) fn mark_notified(tx: &Connection, marks: &[NoticeMark]) -> Result<bool, StoreError> {
     for mark in marks {
         let is_owed = match mark {
@@ -150,7 +150,7 @@ pub(super) fn mark_notified(tx: &Connection, marks: &[NoticeMark]) -> Result<boo
     Ok(true)
 }
 
-/// Deletes marks that are of no use any more, and all of them while nobody subscribes.
+/// Deletes marks that are not needed any more. Deletes all marks while the built-in topic has no subscription.
 pub(super) fn tidy(tx: &Connection, now: Timestamp) -> Result<(), StoreError> {
     let is_subscribed = is_subscribed();
     let delete = format!(

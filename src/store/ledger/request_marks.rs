@@ -1,9 +1,9 @@
-//! Recognises publish requests that a client repeats because it missed the answer.
+//! Recognises publish requests that a client repeats because it did not get the response.
 //!
-//! A row has the fingerprints of all requests of one group, written with it, so that a mark costs next to nothing and is
-//! as durable as the events. Where a fingerprint stands is only in memory, read at the start: an index would be written
-//! at a random place for every request. What is in memory is a hint that is checked against the row, so it may name rows
-//! that were undone or deleted.
+//! A row has the fingerprints of all requests of one group commit. It is written in the transaction of the group, so a
+//! mark costs almost nothing and is as durable as the events. The index of the fingerprints is only in memory, and is
+//! loaded at startup: an index in the database would be written at a random place for every request. An entry of the
+//! index in memory is a hint that is checked against the row, so it may name a row that was rolled back or deleted.
 
 use std::collections::VecDeque;
 
@@ -18,33 +18,35 @@ use crate::store::sql::Sql;
 #[derive(Clone, Copy, Debug)]
 pub struct RequestMark {
     pub fingerprint: Fingerprint,
-    /// Older requests are not recognised any more.
+    /// The time before which stored requests are not recognised any more.
     pub since: Timestamp,
 }
 
 /// The first half of the SHA-256 of a request's topic, id and body. No two requests share it by chance.
 type Fingerprint = [u8; 16];
 
-/// Requests of one part: as many as fit into a table of 2^19 places (4.7 MB), which grows in 5 ms at most.
+/// The largest number of requests in one part. They fit into a hash table of 2^19 slots (4.7 MB), which takes 5 ms at
+/// most to grow.
 const PART_MAX: usize = 458_752;
 
-/// How long a part lasts at most, so that memory is given back soon after its requests are too old.
+/// The longest period that one part covers, so that memory is freed soon after the requests of a part are too old.
 const PART_LASTS_MS: u64 = 60_000;
 
-/// Parts that are kept: ten minutes of 26,000 requests a second, in 170 MB. Beyond it the oldest one is forgotten.
+/// The largest number of parts: enough for ten minutes of 26,000 requests per second, in 170 MB. If there are more, the
+/// oldest part is dropped.
 const PARTS_MAX: usize = 36;
 
-/// The marks: those of the open group, and where older ones are stored.
+/// The marks of the open group, and an index of the marks that are stored.
 #[derive(Debug, Default)]
 pub(in crate::store) struct RequestMarks {
     unwritten: Vec<Fingerprint>,
-    /// When the last of them was received.
+    /// The time at which the last request of the open group was received.
     received_at: Option<Timestamp>,
-    /// Oldest first.
+    /// The parts of the index, oldest first.
     parts: VecDeque<MarksPart>,
 }
 
-/// Where the marks of some consecutive rows are.
+/// An index of the marks in a range of consecutive rows.
 #[derive(Debug)]
 struct MarksPart {
     first_row: i64,
@@ -53,7 +55,8 @@ struct MarksPart {
     places: HashTable<MarkPlace>,
 }
 
-/// A mark: the beginning of its fingerprint, and its row, counted from the first one of the part.
+/// An entry for a mark: the first bytes of its fingerprint, and the number of its row, counted from the first row of
+/// the part.
 #[derive(Clone, Copy, Debug)]
 struct MarkPlace {
     tag: u32,
@@ -61,7 +64,8 @@ struct MarkPlace {
 }
 
 impl RequestMarks {
-    /// Reads the rows of an open database. Those that cannot be read are not recognised; nothing else depends on them.
+    /// Builds the index from the rows of an open database. If reading fails, some repeated requests are not recognised;
+    /// nothing else depends on these rows.
     pub(in crate::store) fn load(&mut self, connection: &Connection, since: Timestamp) {
         *self = Self::default();
         let rows = "SELECT id, received_at, fingerprints FROM publish_request \
@@ -76,7 +80,7 @@ impl RequestMarks {
         }
     }
 
-    /// Returns `false` if the request was marked before.
+    /// Marks a request. Returns `false` if the request is already marked.
     pub(super) fn mark(
         &mut self,
         tx: &Connection,
@@ -108,17 +112,17 @@ impl RequestMarks {
         Ok(false)
     }
 
-    /// How many the open group has so far, for [`RequestMarks::undo`].
+    /// Returns the number of marks in the open group so far, for [`RequestMarks::undo`].
     pub(in crate::store) fn unwritten(&self) -> usize {
         self.unwritten.len()
     }
 
-    /// Undoes those of the open group beyond the first ones.
+    /// Removes all marks of the open group except the first `first` ones.
     pub(in crate::store) fn undo(&mut self, first: usize) {
         self.unwritten.truncate(first);
     }
 
-    /// Writes those of the open group, right before its commit.
+    /// Writes the marks of the open group, immediately before the group commits.
     pub(in crate::store) fn write(&mut self, tx: &Connection) -> rusqlite::Result<()> {
         let (Some(at), false) = (self.received_at.take(), self.unwritten.is_empty()) else {
             return Ok(());
@@ -159,7 +163,7 @@ impl RequestMarks {
         }
     }
 
-    /// Deletes up to `limit` rows of requests that were received `before`. Returns how many.
+    /// Deletes up to `limit` rows of requests that were received before `before`. Returns the number of deleted rows.
     pub(super) fn tidy(
         &mut self,
         tx: &Connection,
@@ -167,7 +171,7 @@ impl RequestMarks {
         limit: usize,
     ) -> rusqlite::Result<usize> {
         self.parts.retain(|part| part.ended_at >= before);
-        // The oldest come first, so no index by age is needed.
+        // The oldest rows have the lowest ids, so no index on `received_at` is needed.
         let delete = "DELETE FROM publish_request WHERE received_at < ?1 AND id IN \
              (SELECT id FROM publish_request ORDER BY id LIMIT ?2)";
         tx.run(delete, params![before, limit])
@@ -179,7 +183,8 @@ fn tag_of(fingerprint: &Fingerprint) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-/// The table looks at both ends of it. Tags are evenly distributed already.
+/// Copies the tag into both halves of the hash, since the hash table uses the bits at both ends. Tags are already
+/// evenly distributed.
 fn hash(tag: u32) -> u64 {
     u64::from(tag) << 32 | u64::from(tag)
 }

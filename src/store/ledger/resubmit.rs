@@ -1,4 +1,4 @@
-//! Resubmission of deliveries, alone or as a batch of a replay job, and deliveries of stored events to
+//! Resubmission of deliveries, one at a time or as a batch of a replay job, and delivery of stored events to
 //! subscriptions that did not get them.
 
 use std::sync::Arc;
@@ -32,13 +32,13 @@ pub struct ResubmitCandidate {
     pub subscription: SubscriptionId,
     pub topic: TopicId,
     pub attempts: u32,
-    /// The end of its newest lock, which may have lapsed.
+    /// The end of the newest lock of the delivery, which may have passed.
     pub locked_until: Option<Timestamp>,
-    /// How many resubmissions led to it.
+    /// The number of resubmissions that led to this delivery.
     pub generation: u32,
-    /// The message session that it belongs to.
+    /// The message session of the delivery.
     pub session: Option<String>,
-    /// `None` if it was not asked for, or cannot be read.
+    /// The event of the delivery; `None` if it was not requested or cannot be read.
     pub event: Option<Arc<StoredEvent>>,
 }
 
@@ -46,9 +46,10 @@ pub struct ResubmitCandidate {
 #[derive(Clone, Debug)]
 pub struct ResubmitRequest {
     pub resubmissions: Vec<ResubmittedDelivery>,
-    /// The step of the replay job that they are.
+    /// The step of a replay job that these resubmissions belong to, if there is one.
     pub step: Option<ReplayStep>,
-    /// The audit entry of whoever resubmits them. It is recorded with their number, if there are any.
+    /// The audit entry of the user who resubmits the deliveries. It is recorded with the number of resubmitted
+    /// deliveries, if any are resubmitted.
     pub audit: Option<AuditEntry>,
     pub now: Timestamp,
 }
@@ -60,7 +61,7 @@ pub struct ResubmittedDelivery {
     pub to: ResubmitTarget,
 }
 
-/// Where a delivery is resubmitted to.
+/// The target of a resubmission.
 #[derive(Clone, Debug)]
 pub enum ResubmitTarget {
     /// A new delivery to its own subscription, perhaps of an edited event, in the same message session.
@@ -70,16 +71,16 @@ pub enum ResubmitTarget {
         topic: TopicId,
         event: Event,
         targets: Vec<SubscriptionId>,
-        /// This one of them is a queue, of which the event is a message.
+        /// The target that is a queue, if there is one, with the facts of the event as a message of this queue.
         queue: Option<(SubscriptionId, MessageFacts)>,
     },
-    /// The endpoint accepted it, in this attempt.
+    /// An endpoint that accepted the event in this attempt.
     Url {
         url: EndpointUrl,
         attempt: Arc<DeliveryAttempt>,
         edited: Option<Event>,
     },
-    /// The endpoint did not accept it: only the attempt is recorded.
+    /// An endpoint that did not accept the event. Only the attempt is recorded.
     Rejected {
         attempt: Arc<DeliveryAttempt>,
         /// The reason, in plain words.
@@ -87,7 +88,7 @@ pub enum ResubmitTarget {
     },
 }
 
-/// How far a batch brings its replay job.
+/// The progress of a replay job that one batch makes.
 #[derive(Clone, Debug)]
 pub struct ReplayStep {
     pub job: ReplayJobId,
@@ -102,25 +103,25 @@ pub struct ReplayStep {
 /// The result of a [`ResubmitRequest`].
 #[derive(Clone, Debug, Default)]
 pub struct ResubmitDone {
-    /// One for each, in their order.
+    /// The outcome of each resubmission, in the order of the request.
     pub outcomes: Vec<ResubmitOutcome>,
     /// The replay job afterwards.
     pub job: Option<ReplayJob>,
 }
 
 impl ResubmitDone {
-    /// How many were resubmitted.
+    /// Returns the number of deliveries that were resubmitted.
     pub fn count(&self) -> usize {
         let is_done = |each: &&ResubmitOutcome| matches!(each, ResubmitOutcome::Resubmitted(_));
         self.outcomes.iter().filter(is_done).count()
     }
 }
 
-/// The outcome of a [`Resubmission`].
+/// The outcome of one [`ResubmittedDelivery`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResubmitOutcome {
     Resubmitted(Resubmitted),
-    /// The endpoint did not accept it, for this reason.
+    /// The endpoint did not accept the event, for this reason.
     Rejected(String),
     /// The delivery has changed since it was read, and stays as it is.
     Stale,
@@ -131,20 +132,20 @@ pub enum ResubmitOutcome {
 pub struct Resubmitted {
     /// The new delivery to its own subscription.
     pub delivery: Option<DeliveryId>,
-    /// The event that was sent: a new one if it was edited or published anew.
+    /// The event that was sent. It is a new event if it was edited or published again.
     pub event: EventKey,
-    /// The topic that it was published to.
+    /// The topic that the event was published to.
     pub topic: Option<TopicId>,
     /// The subscriptions that have new deliveries.
     pub subscriptions: Vec<SubscriptionId>,
 }
 
-/// The result of delivering a stored event.
+/// The result of delivering a stored event to a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentOutcome {
     /// The new delivery.
     As(DeliveryId),
-    /// The delivery that the subscription has already.
+    /// The delivery of the event that the subscription already has.
     Already(DeliveryId),
     /// The deliveries of the event are still being created.
     TooEarly,
@@ -152,14 +153,14 @@ pub enum SentOutcome {
     Missing,
 }
 
-/// The columns of a [`Candidate`] without its event, and the event's key.
+/// The columns of a [`ResubmitCandidate`] without its event, and the key of the event.
 pub(in crate::store) const CANDIDATE_COLUMNS: &str = "delivery.id, delivery.state, \
      delivery.subscription_id, event.topic_id, delivery.attempts, \
      max(coalesce((SELECT max(generation) FROM resubmission WHERE as_delivery_id = delivery.id), 0), \
          coalesce((SELECT max(generation) FROM resubmission WHERE as_event_id = event.id), 0)), \
      delivery.locked_until, event.id, delivery.session";
 
-/// Reads a row of [`CANDIDATE_COLUMNS`], with its event if that is needed.
+/// Reads a row of [`CANDIDATE_COLUMNS`]. Loads its event if `with_event` is true.
 pub(in crate::store) fn candidate(
     tx: &Connection,
     row: &Row<'_>,
@@ -183,7 +184,7 @@ pub(in crate::store) fn candidate(
     })
 }
 
-/// The deliveries of these ids that exist.
+/// Returns the deliveries with these ids. Ids without a delivery are left out.
 pub(in crate::store) fn candidates(
     tx: &Connection,
     ids: &[DeliveryId],
@@ -196,7 +197,8 @@ pub(in crate::store) fn candidates(
     ids.iter().filter_map(|id| one(id).transpose()).collect()
 }
 
-/// Returns `None`, and stores nothing, if the replay job was paused, cancelled or advanced meanwhile.
+/// Resubmits the deliveries of a request. Returns `None` and stores nothing if the replay job was paused, cancelled or
+/// advanced meanwhile.
 pub(super) fn resubmit_all(
     tx: &WriteTx,
     encryption: &Encryption,
@@ -248,10 +250,11 @@ pub(super) fn resubmit_all(
 struct Unchanged {
     event: EventKey,
     subscription_exists: bool,
-    /// The bytes of the message as it was sent, if it is one: a new delivery has nothing that receivers have set.
+    /// The number of bytes of the message as it was sent; `None` if the delivery is not a message of a queue.
+    /// Properties that receivers have set do not count, since a new delivery has none.
     bytes: Option<u32>,
     published_at: Timestamp,
-    /// When the time to live ended that the message has of its own.
+    /// The time at which the message's own time to live ends.
     expires_at: Option<Timestamp>,
 }
 
@@ -273,7 +276,7 @@ struct ResubmittedRows {
     subscriptions: Vec<SubscriptionId>,
 }
 
-/// Resubmits one delivery. Checks everything before it writes anything.
+/// Resubmits one delivery. Makes all checks before the first write.
 fn resubmit(
     tx: &WriteTx,
     resubmission: ResubmittedDelivery,
@@ -387,7 +390,7 @@ fn note_attempt(tx: &WriteTx, id: DeliveryId, attempt: &DeliveryAttempt) -> Resu
     Ok(record_attempt(tx, id, attempt)?)
 }
 
-/// Ends a dead letter that was resubmitted, and stores the resubmission. A delivered one stays delivered.
+/// Ends a dead letter that was resubmitted, and stores the resubmission. A delivered delivery stays delivered.
 fn link(
     tx: &WriteTx,
     of: &ResubmitCandidate,
@@ -425,8 +428,8 @@ fn link(
     Ok(())
 }
 
-/// Delivers a stored event to a subscription that has no delivery of it. The event counts as matched by one
-/// subscription more.
+/// Creates a delivery of a stored event for a subscription that has no delivery of it. Increments the number of
+/// subscriptions that the event matched.
 pub(super) fn send(
     tx: &WriteTx,
     event: EventKey,

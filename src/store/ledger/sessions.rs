@@ -1,10 +1,10 @@
-//! Message sessions: who holds one, and what holders keep with it.
+//! Message sessions: their locks, and the state that holders store.
 //!
-//! The lock on a session is in its row. Each message of it that its holder has received has a lock of its own, which ends
-//! with that of the session, so messages are settled, looked at and counted like all others. `available_at` is the
-//! moment from which a session is worth looking at: like the due moment of a delivery it moves to the end of the lock,
-//! so that a lock lapses by itself. It may be too early, and then it is put right by whoever looks; it is never too
-//! late.
+//! The lock on a session is in the row of the session. Each message that the holder has received has a lock of its own,
+//! which ends with the lock of the session, so these messages are settled, peeked and counted like all others.
+//! `available_at` is the earliest time at which the session may have a message for a new holder. A lock moves
+//! `available_at` to the end of the lock, like the due time of a delivery, so it expires by itself. `available_at` may
+//! be too early, and is then corrected by the next search; it is never too late.
 
 use rusqlite::{Connection, Row, params};
 
@@ -23,19 +23,22 @@ use crate::store::ledger::counters::{HAS_LEFT, QueueRoom};
 use crate::store::ledger::settle::{record_lapse, uncount, unlock};
 use crate::store::sql::Sql;
 
-/// Sessions that one change looks at to find one that can be held. The next change goes on.
+/// The number of sessions that one change looks at to find one that can be locked. The next change continues the
+/// search.
 const LOOKED_AT_MAX: usize = 100;
 
-/// Sessions that one read looks at for a list of them: others read before the next one.
+/// The number of sessions that one read looks at for a list of sessions. Other reads take their turns before the next
+/// one.
 const WALKED_AT_ONCE: usize = 5_000;
 
-/// Sessions that are looked at in a minute to find those that nothing needs: a few milliseconds, however many there are.
+/// The number of sessions that are looked at in one minute to find idle ones. This takes a few milliseconds, no matter
+/// how many sessions exist.
 const TIDIED_MAX: i64 = 2_000;
 
-/// States of deleted queues that one change deletes, which have 4 MiB at most.
+/// The number of session states of deleted queues that one change deletes. Together they have 4 MiB at most.
 const STATES_AT_ONCE: usize = 16;
 
-/// A session to hold.
+/// A request to lock a session.
 #[derive(Clone, Debug)]
 pub struct SessionRequest {
     pub of: SubscriptionId,
@@ -45,27 +48,28 @@ pub struct SessionRequest {
     pub until: Timestamp,
 }
 
-/// Which sessions of a queue to list, of the first [`SESSIONS_WALKED_MAX`].
+/// A query for the names of sessions of a queue. Only the first [`SESSIONS_WALKED_MAX`] sessions are looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionQuery {
     pub of: SubscriptionId,
-    /// The moment after which the state of a listed session was set; `None` lists all that have messages or a state.
+    /// Lists only sessions whose state was set after this time. `None` lists all sessions that have messages or a
+    /// state.
     pub state_set_since: Option<Timestamp>,
     pub skip: usize,
     pub limit: usize,
 }
 
-/// The arrival that a receiver waits for in a queue with sessions.
+/// The event that a receiver waits for in a queue with sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SessionWait {
-    /// A session that nobody holds.
+    /// A session that is not locked.
     Next(SubscriptionId),
     /// A message of this session.
     In(SubscriptionId, String),
 }
 
 impl SessionWait {
-    /// The queue.
+    /// Returns the queue.
     pub(super) fn queue(&self) -> SubscriptionId {
         match self {
             Self::Next(of) | Self::In(of, _) => *of,
@@ -73,12 +77,12 @@ impl SessionWait {
     }
 }
 
-/// A row.
+/// A row of the table `message_session`.
 struct QueueSessionRow {
     id: i64,
     of: SubscriptionId,
     name: String,
-    /// The newest lock, unless it was given back.
+    /// The token and the end of the newest lock, unless the session was released.
     lock: Option<(LockToken, Timestamp)>,
     has_state: bool,
 }
@@ -112,7 +116,7 @@ const JOIN: &str = "INSERT INTO message_session (subscription_id, name, availabl
      ON CONFLICT (subscription_id, name) DO UPDATE SET available_at = min(available_at, ?3) \
      WHERE locked_until IS NULL OR locked_until <= ?3";
 
-/// Notes that a message comes into a session, and is due at `at`.
+/// Records that a message of a session is due at `at`. Creates the session if it does not exist.
 pub(super) fn join(
     tx: &Connection,
     of: SubscriptionId,
@@ -123,7 +127,7 @@ pub(super) fn join(
     Ok(())
 }
 
-/// Locks a session for somebody.
+/// Locks a session for a receiver.
 pub(super) fn accept(
     tx: &WriteTx,
     request: &SessionRequest,
@@ -140,7 +144,7 @@ pub(super) fn accept(
     if session.is_held(now) {
         return Ok(Err(SessionError::Held));
     }
-    // What a holder had whose lock has lapsed goes back to its place.
+    // Returns the messages of an earlier holder whose lock has expired to their places.
     return_messages(tx, &session, true, now)?;
     let lock = "UPDATE message_session SET lock_token = ?2, locked_until = ?3, available_at = ?3 WHERE id = ?1";
     tx.run(lock, params![session.id, request.token, until])?;
@@ -182,7 +186,7 @@ fn named_or_new(
     })
 }
 
-/// The next session that has a message for whoever holds it.
+/// Returns the next session that is not locked and has a due message.
 fn next(
     tx: &Connection,
     of: SubscriptionId,
@@ -209,7 +213,8 @@ fn next(
     Ok(None)
 }
 
-/// When the first message of a session falls due, or did; `None` if it has no messages.
+/// Returns the due time of the first message of a session, which may have passed. Returns `None` if the session has no
+/// messages.
 fn first_due(
     tx: &Connection,
     of: SubscriptionId,
@@ -220,7 +225,8 @@ fn first_due(
     tx.value(first, params![of, name])
 }
 
-/// Leaves a session that nobody holds alone until its first message is due, or forgets it.
+/// Clears the lock of a session, and makes it available when its first message is due. Deletes the session if it has
+/// neither messages nor a state.
 fn rest(
     tx: &Connection,
     session: &QueueSessionRow,
@@ -239,7 +245,8 @@ fn rest(
 const HELD: &str = "SELECT id, attempts, locked_at, locked_until, published_at, deferred FROM delivery \
      WHERE subscription_id = ?1 AND session = ?2 AND state = 'Pending' AND lock_token IS NOT NULL";
 
-/// Puts the messages of a holder back to their places, as if it had not received them unless that `counts`.
+/// Returns the messages of the holder of a session to their places. If `counts` is true, their locks count as attempts.
+/// Otherwise the messages are as if they had not been received.
 fn return_messages(
     tx: &WriteTx,
     session: &QueueSessionRow,
@@ -269,7 +276,7 @@ fn return_messages(
     Ok(())
 }
 
-/// The session of a lock, if the lock is held.
+/// Returns the session of a lock, if the lock is held.
 fn held(
     tx: &Connection,
     lock: &HeldSession,
@@ -281,7 +288,8 @@ fn held(
     }))
 }
 
-/// When the lock on a session ends, if it is held, and how many of its messages its holder has.
+/// Returns the end of the lock on a session, and the number of its messages that the holder has locked. Returns `None`
+/// if the lock is not held.
 pub(super) fn messages_held(
     tx: &Connection,
     lock: &HeldSession,
@@ -304,7 +312,7 @@ const RENEW_MESSAGES: &str = "UPDATE delivery SET locked_until = ?3, \
          next_attempt_at = CASE WHEN deferred THEN next_attempt_at ELSE ?3 END \
      WHERE subscription_id = ?1 AND session = ?2 AND state = 'Pending' AND lock_token IS NOT NULL";
 
-/// Does what the holder of a session wants. The queue may grow by `room` bytes.
+/// Makes a change that the holder of a session has requested. The queue may grow by at most `room` bytes.
 pub(super) fn change(
     tx: &WriteTx,
     lock: &HeldSession,
@@ -349,7 +357,8 @@ fn end(
     rest(tx, session, due_at)
 }
 
-/// Bytes of the queue that the state of a session takes, which is kept with its name.
+/// The SQL expression for the number of bytes that the state of a session adds to the size of its queue. The name of
+/// the session counts too.
 pub(super) const STATE_BYTES: &str = "coalesce(length(state) + length(CAST(name AS BLOB)), 0)";
 
 fn set_state(
@@ -375,7 +384,8 @@ fn set_state(
     Ok(Ok(()))
 }
 
-/// When it is worth looking there, or was; `None` if nothing is to be expected.
+/// Returns the earliest time, which may have passed, at which there may be something to receive: a free session, or a
+/// message of a session. Returns `None` if nothing is expected.
 pub(super) fn due(tx: &Connection, place: &SessionWait) -> Result<Option<Timestamp>, StoreError> {
     match place {
         SessionWait::Next(of) => {
@@ -386,13 +396,14 @@ pub(super) fn due(tx: &Connection, place: &SessionWait) -> Result<Option<Timesta
     }
 }
 
-/// The names of sessions, in their order, and how far they were looked for.
+/// A search for the names of sessions: the names that were found, ordered by name, and the position of the search.
 pub(super) struct SessionWalk {
-    /// The query, whose `skip` is the number of sessions still to be skipped, and `limit` the number of names in all.
+    /// The query. Its `skip` is the number of sessions that are still to be skipped, and its `limit` is the total
+    /// number of names.
     query: SessionQuery,
-    /// The name of the session that is looked at next; `None` where no more is to be found.
+    /// The name from which the search continues; `None` if the search is done.
     next: Option<String>,
-    /// How many sessions may be looked at.
+    /// The number of sessions that may still be looked at.
     left: usize,
     pub(super) names: Vec<String>,
 }
@@ -418,7 +429,7 @@ impl SessionWalk {
         self.next.is_some()
     }
 
-    /// Looks at some more sessions.
+    /// Looks at the next sessions, at most [`WALKED_AT_ONCE`].
     pub(super) fn proceed(mut self, tx: &Connection) -> Result<Self, StoreError> {
         let Some(first) = self.next.take() else {
             return Ok(self);
@@ -458,8 +469,8 @@ impl SessionWalk {
     }
 }
 
-/// Sessions whose lock ends later than any lock can, up to `limit` of those that are looked at in this minute: a wrong
-/// clock has planned it.
+/// Returns up to `limit` of the sessions that are looked at in this minute whose lock ends later than any lock can.
+/// Such a lock was set while the clock was wrong.
 pub(super) fn overheld(
     tx: &Connection,
     now: Timestamp,
@@ -468,13 +479,13 @@ pub(super) fn overheld(
     looked_at(tx, "locked_until > ?1", now + WAIT_MAX, limit)
 }
 
-/// All sessions that somebody holds.
+/// Returns all sessions that are locked.
 pub(super) fn all_held(tx: &Connection, now: Timestamp) -> Result<Vec<i64>, StoreError> {
     let find = "SELECT id FROM message_session WHERE locked_until > ?1";
     tx.all(find, [now], |row| Ok(row.get(0)?))
 }
 
-/// Ends the locks of these sessions, and of their messages.
+/// Ends the locks of these sessions and of their messages.
 pub(super) fn end_locks(tx: &Connection, ids: &[i64], now: Timestamp) -> Result<(), StoreError> {
     let find = format!("SELECT {COLUMNS} FROM message_session WHERE id = ?1 AND locked_until > ?2");
     for id in ids {
@@ -488,21 +499,21 @@ pub(super) fn end_locks(tx: &Connection, ids: &[i64], now: Timestamp) -> Result<
     Ok(())
 }
 
-/// The SQL condition for sessions that nothing needs: nobody holds them, and they have neither messages nor a state, or
-/// their queue is deleted.
+/// The SQL condition for idle sessions. An idle session is not locked, has no pending messages, and has no state unless
+/// its queue is deleted.
 const IS_IDLE: &str = "(locked_until IS NULL OR locked_until <= ?1) \
      AND (state_set_at IS NULL OR EXISTS (SELECT 1 FROM event_subscription \
          WHERE event_subscription.id = session.subscription_id AND deleted_at IS NOT NULL)) \
      AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.subscription_id = session.subscription_id \
          AND delivery.session = session.name AND delivery.state = 'Pending')";
 
-/// Sessions that are to be forgotten, up to `limit` of those that are looked at in this minute.
+/// Returns up to `limit` idle sessions, of the sessions that are looked at in this minute.
 pub(super) fn idle(tx: &Connection, now: Timestamp, limit: usize) -> Result<Vec<i64>, StoreError> {
     looked_at(tx, IS_IDLE, now, limit)
 }
 
-/// Sessions of deleted queues that have a state, up to `limit`, but no more than one change forgets. Those without one take
-/// little, and are forgotten in their turn.
+/// Returns up to `limit` idle sessions of deleted queues that have a state, but at most [`STATES_AT_ONCE`]. Sessions
+/// without a state take little space, and are deleted later with other idle sessions.
 pub(super) fn of_deleted(
     tx: &Connection,
     now: Timestamp,
@@ -518,7 +529,8 @@ pub(super) fn of_deleted(
     tx.all(&find, params![now, bounded_limit], |row| Ok(row.get(0)?))
 }
 
-/// Up to `limit` of the sessions that are looked at in this minute, of which `condition` is true with `?1`.
+/// Returns up to `limit` of the sessions that are looked at in this minute and that match `condition`. `now` is the
+/// parameter `?1` of the condition.
 fn looked_at(
     tx: &Connection,
     condition: &str,
@@ -537,7 +549,7 @@ fn looked_at(
     tx.all(&find, values, |row| Ok(row.get(0)?))
 }
 
-/// Forgets those of them that are idle still.
+/// Deletes those of these sessions that are still idle.
 pub(super) fn forget(tx: &WriteTx, idle: &[i64], now: Timestamp) -> Result<(), StoreError> {
     let forget = format!(
         "DELETE FROM message_session AS session WHERE {IS_IDLE} AND id = ?2 \

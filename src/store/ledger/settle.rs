@@ -1,4 +1,4 @@
-//! Settling deliveries: leased ones, those that nobody holds, and those of deleted subscriptions.
+//! Settlement of deliveries: leased ones, ones without a lease or lock, and ones of deleted subscriptions.
 
 use std::sync::{Arc, LazyLock};
 
@@ -25,25 +25,24 @@ use crate::store::sql::Sql;
 /// See [`SettlementRecord::counted_for`].
 pub(crate) type CountedFor = (SubscriptionId, Timestamp, Option<u32>);
 
-/// How to end a lease.
+/// A settlement of a leased delivery, with the attempt to record.
 #[derive(Clone, Debug)]
 pub struct SettlementRecord {
     pub delivery: DeliveryId,
-    /// Its subscription, when its time to live began, and the bytes of a message: what counting needs to know. `None` if it
-    /// is to be read.
+    /// The values that the counters need. `None` to read them from the database.
     pub counted_for: Option<CountedFor>,
-    /// Attempts that it has had, as the caller knows. If it has had more, it is not settled.
+    /// The number of attempts that the caller knows of. If the stored number differs, the delivery is not settled.
     pub attempts: u32,
-    /// The attempt to record; `None` if the delivery ends without another one.
+    /// The attempt to record. `None` if the delivery is settled without another attempt.
     pub attempt: Option<Arc<DeliveryAttempt>>,
-    /// A response to its newest attempt that came after the deadline (rule 7.2).
+    /// A response to the newest attempt of the delivery that came after the deadline (rule 7.2).
     pub late: Option<LateResponse>,
     /// `None` if only the late response is recorded.
     pub settlement: Option<Settlement>,
 }
 
 impl SettlementRecord {
-    /// A settlement of a delivery as it was leased, without another attempt.
+    /// Creates a settlement of a delivery as it was leased, without another attempt.
     pub fn of(delivery: &Delivery, settlement: Settlement) -> Self {
         Self {
             delivery: delivery.id,
@@ -64,35 +63,37 @@ pub enum Settled {
     Stale,
 }
 
-/// A change of a delivery that nobody holds.
+/// A change of a delivery that no receiver has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeChange {
-    /// Ends a pending one without another attempt, if it is due.
+    /// Ends a pending delivery without another attempt, if it is due.
     End(Settlement),
-    /// Makes a pending one due now. If it is on the wire, it is due already, and its result sets the next
-    /// moment.
+    /// Makes a pending delivery due now. A delivery that is being sent is due already, and the result of the attempt
+    /// sets the time of the next one.
     RetryNow,
     /// Takes a dead letter out of its queue.
     Remove,
-    /// Ends a pending one of this subscription that is scheduled, and not enqueued yet.
+    /// Drops a pending delivery of this subscription that is scheduled and not enqueued yet.
     Cancel(SubscriptionId),
 }
 
-/// Changes to make together.
+/// Changes of deliveries to make in one transaction.
 #[derive(Clone, Debug)]
 pub struct FreeChanges {
     pub changes: Vec<(DeliveryId, FreeChange)>,
-    /// The subscription whose deliveries they are, unless it is the appliance, or somebody who manages it, that changes any.
+    /// The subscription of the deliveries. `None` if the appliance, or a user who manages it, makes the changes.
     pub of: Option<SubscriptionId>,
     /// Is true if either all changes are to be made or none.
     pub all_or_none: bool,
-    /// The audit entry of whoever makes the changes. It is recorded with their number, if any of them is made.
+    /// The audit entry of the user who makes the changes. It is recorded with the number of changes made, if any was
+    /// made.
     pub audit: Option<AuditEntry>,
     pub now: Timestamp,
 }
 
 impl FreeChanges {
-    /// Returns what cancels scheduled messages, in as many changes as they need. Each of these is made whole or not at all.
+    /// Returns the changes that cancel scheduled messages, at most `CHANGE_DELIVERIES_MAX` in each item. Each item is
+    /// applied in full or not at all.
     pub fn cancels(scheduled: &[(DeliveryId, SubscriptionId)], now: Timestamp) -> Vec<Self> {
         let cancel = |(id, of): &(DeliveryId, SubscriptionId)| (*id, FreeChange::Cancel(*of));
         let pieces = scheduled.chunks(CHANGE_DELIVERIES_MAX);
@@ -106,7 +107,7 @@ impl FreeChanges {
         changes.collect()
     }
 
-    /// Returns whose turn they take.
+    /// Returns the party in whose turn the changes are made.
     pub(super) fn whose(&self) -> Whose {
         self.of.map_or(Whose::Appliance, Whose::Queue)
     }
@@ -117,45 +118,46 @@ impl FreeChanges {
 pub enum FreeSettled {
     /// It is done, for this subscription.
     Done(SubscriptionId),
-    /// A receiver has locked or deferred it, or it is not due.
+    /// The delivery stays as it is: a receiver has locked or deferred it, it is not due, or it is not a scheduled one
+    /// of the subscription.
     Held,
-    /// It is in another state than the change is for.
+    /// The delivery is in this state, for which the change is not meant.
     In(DeliveryState),
     Missing,
 }
 
-/// Deliveries to end without looking at each.
+/// Selects deliveries to end in bulk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiscardRequest {
-    /// Pending ones of deleted subscriptions, in the way that was chosen when those were deleted, and messages among their
-    /// dead letters; states of their sessions are deleted, too.
+    /// Deliveries of deleted subscriptions. Pending ones are dropped or dead-lettered, as chosen when the subscription
+    /// was deleted. Dead letters that are messages are removed. Session states are deleted.
     OfDeleted,
-    /// Dead letters of a subscription from before this moment that nobody has locked: they are dropped.
+    /// Dead letters of a subscription from before this time that no receiver has locked. They are dropped.
     DeadLetters {
         of: SubscriptionId,
         before: Timestamp,
     },
 }
 
-/// How many deliveries were ended, and how.
+/// The numbers of deliveries that were ended, by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Discarded {
     pub dropped: usize,
     pub dead_lettered: usize,
-    /// Dead letters that were taken out of their queues.
+    /// Dead letters that were removed from their dead-letter queues.
     pub removed: usize,
     /// Sessions that were deleted with their states.
     pub sessions: usize,
 }
 
 impl Discarded {
-    /// Returns the number of deliveries and sessions in all.
+    /// Returns the total number of deliveries and sessions.
     pub fn count(self) -> usize {
         self.dropped + self.dead_lettered + self.removed + self.sessions
     }
 }
 
-// A dead letter is due at once in its own queue. A lock is lost.
+// Makes a dead letter available in the dead-letter queue at once. Removes the lock.
 const SETTLE: &str = "UPDATE delivery SET state = ?3, \
          ended_at = CASE ?3 WHEN 'Pending' THEN NULL ELSE ?4 END, next_attempt_at = ?4, \
          deferred = (?4 = ?5), dead_letter_reason = ?6, attempts = coalesce(?7, attempts), \
@@ -167,8 +169,8 @@ const SETTLE: &str = "UPDATE delivery SET state = ?3, \
 /// See [`SettlementRecord::counted_for`].
 const COUNTED_FOR: &str = "SELECT subscription_id, published_at, bytes FROM delivery WHERE id = ?1";
 
-/// Copies from the event what dead letters are searched and grouped by, since reading each event costs a page of
-/// the file.
+/// Copies the columns by which dead letters are searched and grouped from the event to the delivery. Reading each event
+/// in a search would cost a page of the file.
 fn describe(tx: &Connection, id: DeliveryId) -> rusqlite::Result<()> {
     let describe = "UPDATE delivery SET (event_type, event_source, event_subject) = \
              (SELECT event.event_type, coalesce(event.source, topic.name), event.subject \
@@ -261,7 +263,7 @@ pub(super) fn settle(
 const SPLIT: &str = "UPDATE delivery SET batch_max = ?3 \
      WHERE id = ?1 AND state = 'Pending' AND attempts = ?2";
 
-/// Has a pending delivery keep its place, for a request with at most so many events.
+/// Limits the next request with a pending delivery to `events_max` events. The delivery keeps its place in the order.
 fn split(
     tx: &Connection,
     id: DeliveryId,
@@ -276,7 +278,7 @@ fn split(
     })
 }
 
-/// Stores what the receiver said if it dead-lettered the event itself.
+/// Stores the reason, description and properties of a receiver that dead-lettered the event itself.
 fn explain(tx: &Connection, id: DeliveryId, result: &AttemptResult) -> Result<(), StoreError> {
     if let Some(details) = &result.dead_letter {
         let explain = "UPDATE delivery SET receiver_reason = ?2, receiver_description = ?3, \
@@ -288,8 +290,8 @@ fn explain(tx: &Connection, id: DeliveryId, result: &AttemptResult) -> Result<()
     Ok(())
 }
 
-// No OR REPLACE, which keeps a journal of whole pages.
-/// See `INSERT_EVENT` for why there are few spaces.
+// Avoids OR REPLACE, which makes SQLite keep a journal of whole pages.
+/// The statement has few spaces because the statement cache copies the text at each run.
 const RECORD: &str = "INSERT INTO delivery_attempt (delivery_id, attempt, started_at, \
      duration_ms, outcome, status, error, remote_address, response_headers, response_body, warning) \
      VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11) \
@@ -297,13 +299,14 @@ const RECORD: &str = "INSERT INTO delivery_attempt (delivery_id, attempt, starte
      remote_address = ?8, response_headers = ?9, response_body = ?10, \
      warning = ?11";
 
-/// Does to the responses before what [`crate::model::delivery::HttpResponse::cut`] does, and marks them by [`row::CUT`].
+/// Cuts the stored responses of earlier attempts, as [`crate::model::delivery::HttpResponse::cut`] does, and marks them
+/// with [`row::CUT`].
 const CUT_EARLIER: &str = "UPDATE delivery_attempt SET response_headers = ?4, \
          response_body = substr(response_body, 1, ?3) \
      WHERE delivery_id = ?1 AND attempt < ?2 AND response_headers IS NOT ?4 \
          AND coalesce(length(response_headers), 0) + coalesce(length(response_body), 0) > ?3";
 
-/// Keeps all of the response, and of those before no more than their beginnings.
+/// Records an attempt with its whole response. Responses of earlier attempts are cut to their beginnings.
 pub(super) fn record_attempt(
     tx: &Connection,
     id: DeliveryId,
@@ -353,7 +356,7 @@ fn record_late(
     Ok(())
 }
 
-/// A delivery as far as [`FreeChange`]s depend on it.
+/// The columns of a delivery that decide whether a [`FreeChange`] can be made.
 struct Free {
     subscription: SubscriptionId,
     state: DeliveryState,
@@ -361,12 +364,12 @@ struct Free {
     scheduled_at: Option<Timestamp>,
     deferred: bool,
     attempts: u32,
-    /// Beginning and end of its newest lock.
+    /// The beginning and end of the newest lock.
     lock: Option<(Timestamp, Timestamp)>,
 }
 
-/// Returns also the audit entry, if there is one and any change was made. Where one change stands in the way of all,
-/// that alone is told.
+/// Makes the changes and returns their outcomes, with the audit entry if there is one and any change was made. If
+/// `all_or_none` is set and a change cannot be made, makes none and returns only the outcome of that change.
 pub(super) fn settle_all_free(
     tx: &WriteTx,
     request: FreeChanges,
@@ -389,7 +392,7 @@ pub(super) fn settle_all_free(
     Ok((settled, audit))
 }
 
-/// A delivery that can be changed so, or why it cannot.
+/// Returns the delivery if the change can be made, or the reason why it cannot.
 fn look_free(
     tx: &Connection,
     id: DeliveryId,
@@ -432,7 +435,7 @@ fn look_free(
     Ok(Ok(free))
 }
 
-/// Says whether all of the scheduled messages can be cancelled.
+/// Reports whether all of the scheduled messages can be cancelled.
 pub(super) fn can_cancel(
     tx: &Connection,
     scheduled: &[(DeliveryId, SubscriptionId)],
@@ -501,14 +504,14 @@ pub(super) fn remove(tx: &WriteTx, id: DeliveryId, now: Timestamp) -> Result<(),
     counted(tx, id, || Ok(tx.run(remove, params![id, now])?)).map(|_| ())
 }
 
-/// Takes back that the newest lock of a pending delivery counted as an attempt.
+/// Subtracts the newest lock of a pending delivery from its attempts.
 pub(super) fn uncount(tx: &WriteTx, id: DeliveryId) -> Result<(), StoreError> {
     let uncount = "UPDATE delivery SET attempts = attempts - 1, last_attempt_at = \
          (SELECT max(started_at) FROM delivery_attempt WHERE delivery_id = ?1) WHERE id = ?1";
     counted(tx, id, || Ok(tx.run(uncount, [id])?)).map(|_| ())
 }
 
-/// Takes the lock away. The delivery is due at `at`, or deferred if that is never.
+/// Removes the lock of a delivery. It is due at `at`, or deferred if `at` is `NEVER`.
 pub(super) fn unlock(tx: &Connection, id: DeliveryId, at: Timestamp) -> Result<(), StoreError> {
     let unlock = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, locked_until = NULL, \
          next_attempt_at = ?2, deferred = (?2 = ?3) WHERE id = ?1";
@@ -516,8 +519,8 @@ pub(super) fn unlock(tx: &Connection, id: DeliveryId, at: Timestamp) -> Result<(
     Ok(())
 }
 
-/// Records a lapsed lock. This happens when the delivery is locked or ended next, since nothing happens at
-/// the moment of the lapse.
+/// Records an expired lock as an attempt. It is called when the delivery is locked or ended next, because nothing runs
+/// when the lock expires.
 pub(super) fn record_lapse(
     tx: &Connection,
     id: DeliveryId,
@@ -560,16 +563,16 @@ pub(super) fn discard_dead_letters(
     })
 }
 
-/// A delivery that ends with its subscription.
+/// The kind of a delivery that ends when its subscription is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leftover {
-    /// A pending one is dropped, or kept as a dead letter.
+    /// A pending delivery. It is kept as a dead letter if `is_kept` is true, else dropped.
     Pending { is_kept: bool },
-    /// A message among the dead letters goes with its queue.
+    /// A message in the dead-letter queue. It is removed with the queue.
     DeadLetter,
 }
 
-// Only messages have numbers; dead letters of events stay.
+// Selects dead letters of messages only, which are numbered. Dead letters of events stay.
 static OF_DELETED: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT delivery.id, event_subscription.dead_letters_pending FROM subscription_total AS total \
@@ -584,7 +587,7 @@ static OF_DELETED: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Deliveries that end with their deleted subscriptions, and those in the transfer queues of these.
+/// Returns deliveries that end because their subscription is deleted, including those in its transfer queue.
 pub(super) fn of_deleted(
     tx: &Connection,
     limit: usize,
@@ -596,8 +599,8 @@ pub(super) fn of_deleted(
     })
 }
 
-// A lock ends with its subscription, so it is recorded here.
-/// See `INSERT_EVENT` for why there are few spaces.
+// Records the lock, which is lost when the subscription is deleted.
+/// The statement has few spaces because the statement cache copies the text at each run.
 const RECORD_LOST: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, \
          started_at, duration_ms, outcome) \
      SELECT id, attempts, locked_at, max(0, min(locked_until, ?2) - locked_at), ?3 \
@@ -611,7 +614,7 @@ const END_PENDING: &str = "UPDATE delivery SET state = ?2, ended_at = ?3, next_a
 
 const IS_DEAD_LETTER: &str = "SELECT id FROM delivery WHERE id = ?1 AND state = 'DeadLettered'";
 
-/// Ends those of the deliveries that are as they were found.
+/// Ends the deliveries whose state has not changed since they were found.
 pub(super) fn end_leftovers(
     tx: &WriteTx,
     leftovers: Vec<(DeliveryId, Leftover)>,
@@ -637,7 +640,7 @@ pub(super) fn end_leftovers(
     Ok(ended)
 }
 
-/// Ends a delivery in this state if it is pending still. Returns how many were ended.
+/// Sets a delivery to the end state `state` if it is still pending. Returns the number of deliveries changed, 0 or 1.
 fn end_pending(
     tx: &WriteTx,
     id: DeliveryId,

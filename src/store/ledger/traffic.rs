@@ -1,4 +1,4 @@
-//! Counts, read from the tables that [`counters`](crate::store::ledger::counters) writes.
+//! Reads the counters that [`counters`](crate::store::ledger::counters) writes: totals and time series.
 
 use rusqlite::{Connection, Row, params};
 
@@ -11,15 +11,15 @@ use crate::store::ledger::counters::{LATENCY_BOUNDS_MS, ROLLUP_COUNTS};
 use crate::store::ledger::sessions::STATE_BYTES;
 use crate::store::sql::{Sql, as_json};
 
-/// Slots of one series at most: a chart shows no more.
+/// The maximum number of slots in a series. A chart shows no more.
 pub const SLOTS_MAX: i64 = 400;
 
-/// The deliveries of a subscription by state.
+/// The number of deliveries of a subscription by state.
 ///
-/// At any moment `matched = pending + delivered + dead_lettered + dropped`, whatever has been pruned.
+/// The sum `pending + delivered + dead_lettered + dropped` equals `matched` at any time, also after pruning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryTotals {
-    /// Deliveries ever created, resubmissions among them.
+    /// Deliveries ever created, including resubmissions.
     pub matched: u64,
     pub pending: u64,
     pub delivered: u64,
@@ -39,7 +39,7 @@ impl DeliveryTotals {
             && self.dead_letters <= self.dead_lettered
     }
 
-    /// Returns the sum of both.
+    /// Returns the sum of two totals.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -54,16 +54,16 @@ impl DeliveryTotals {
     }
 }
 
-/// Whose totals.
+/// A query for the totals of subscriptions.
 #[derive(Clone, Debug)]
 pub struct TotalsQuery {
     pub subscriptions: Vec<SubscriptionId>,
-    /// Is true if `pending`, `dead_letters` and `bytes` are to be counted from the rows. That is slow: it is for
-    /// checks, not for pages.
+    /// Is true to count `pending`, `dead_letters` and `bytes` from the rows. This is slow and meant for checks, not for
+    /// pages.
     pub recount: bool,
 }
 
-/// Whose traffic.
+/// The scope of a traffic query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficOf {
     Everything,
@@ -77,14 +77,15 @@ pub struct TrafficQuery {
     pub of: TrafficOf,
     /// Start of the first slot; a multiple of `step_ms`.
     pub from: Timestamp,
-    /// A multiple of a minute; of an hour or a day where the counters are rolled up to those.
+    /// The length of a slot: a multiple of a minute, or of an hour or a day where the counters are rolled up to hours
+    /// or days.
     pub step_ms: i64,
     /// At most [`SLOTS_MAX`].
     pub slots: i64,
 }
 
 impl TrafficQuery {
-    /// The series whose last slot contains `now`.
+    /// Returns the query for the series whose last slot contains `now`.
     pub fn until(now: Timestamp, of: TrafficOf, step_ms: i64, slots: i64) -> Self {
         let last = now.as_ms() - now.as_ms().rem_euclid(step_ms);
         let before = (slots - 1).saturating_mul(step_ms);
@@ -111,13 +112,13 @@ pub struct TrafficSlot {
     pub dropped: u64,
     pub attempts: u64,
     pub latency: Latency,
-    /// Pending deliveries at the end of the slot, or now in the current one. Exact only where a roll-up ends
-    /// with the slot.
+    /// Pending deliveries at the end of the slot, or now for the current slot. The number is exact only if a roll-up
+    /// ends where the slot ends.
     pub pending: u64,
 }
 
 impl TrafficSlot {
-    /// Returns the outcomes, attempts and latencies of deliveries in all of `slots` together.
+    /// Returns the sums of the outcomes, attempts and latencies of deliveries over all `slots`.
     pub fn sum(slots: &[Self]) -> Self {
         slots.iter().fold(Self::default(), |sum, slot| Self {
             delivered: sum.delivered + slot.delivered,
@@ -129,29 +130,29 @@ impl TrafficSlot {
         })
     }
 
-    /// Returns the number of deliveries that should have succeeded: those that ended, and the `pending` ones, so that a
-    /// backlog lowers the share of successful ones.
+    /// Returns the number of deliveries that should have succeeded: the ended and the `pending` ones. A backlog thus
+    /// lowers the success rate.
     pub fn due(&self, pending: u64) -> u64 {
         self.ended() + pending
     }
 
-    /// Deliveries that ended, in any way.
+    /// Returns the number of deliveries that ended, with any outcome.
     pub fn ended(&self) -> u64 {
         self.delivered + self.dead_lettered + self.dropped
     }
 
-    /// Pending deliveries at the beginning of the slot.
+    /// Returns the number of pending deliveries at the beginning of the slot.
     pub fn pending_before(&self) -> u64 {
         (self.pending + self.ended()).saturating_sub(self.matched)
     }
 
-    /// Attempts, but at least the deliveries: an attempt counts when it begins and a delivery when it ends,
-    /// which may be in the next slot.
+    /// Returns the number of attempts, or of successful deliveries if that is larger. An attempt is counted when it
+    /// begins and a delivery when it ends, which may be in the next slot.
     pub fn tried(&self) -> u64 {
         self.attempts.max(self.delivered)
     }
 
-    /// Reports whether nothing at all was counted.
+    /// Reports whether all counts of the slot are zero.
     pub fn is_quiet(&self) -> bool {
         self.published + self.matched + self.ended() + self.attempts == 0
     }
@@ -160,12 +161,12 @@ impl TrafficSlot {
 /// A histogram of the time from publishing to success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// In the order of [`LATENCY_BOUNDS_MS`].
+    /// The number of deliveries in each bucket, in the order of [`LATENCY_BOUNDS_MS`].
     buckets: [u64; LATENCY_BOUNDS_MS.len()],
 }
 
 impl Latency {
-    /// The sum of both.
+    /// Returns the sum of two histograms.
     #[must_use]
     pub fn plus(mut self, other: Self) -> Self {
         for (sum, more) in self.buckets.iter_mut().zip(other.buckets) {
@@ -174,8 +175,8 @@ impl Latency {
         self
     }
 
-    /// The time within which `share` (`0.0..=1.0`) of the deliveries succeeded, in milliseconds, rounded up
-    /// to the next bound; `None` without deliveries.
+    /// Returns the time within which `share` (`0.0..=1.0`) of the deliveries succeeded, in milliseconds, rounded up to
+    /// the next bound of a bucket. Returns `None` if there are no deliveries.
     pub fn within_ms(&self, share: f64) -> Option<Bound> {
         let all: u64 = self.buckets.iter().sum();
         if all == 0 {
@@ -194,12 +195,12 @@ impl Latency {
     }
 }
 
-/// An upper bound of a time.
+/// An upper bound of a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bound {
-    /// At most so many milliseconds.
+    /// At most this number of milliseconds.
     Within(u64),
-    /// Longer than the last bound.
+    /// Longer than the last bound of the histogram.
     Longer,
 }
 
@@ -234,8 +235,8 @@ pub(super) fn all_totals(
     Ok(all)
 }
 
-/// Selects the totals of a list of subscriptions, in its order. One to which nothing has happened has no row, and
-/// counts zero.
+/// Selects the totals of a list of subscriptions, in the order of the list. A subscription without a row has never had
+/// a delivery, and its totals are zero.
 const TOTALS: &str = "SELECT coalesce(matched, 0), coalesce(pending, 0), coalesce(delivered, 0), \
      coalesce(dead_lettered, 0), coalesce(dropped, 0), coalesce(dead_letters, 0), coalesce(bytes, 0) \
      FROM json_each(?1) AS wanted LEFT JOIN subscription_total ON subscription_id = wanted.value \
@@ -315,8 +316,9 @@ pub(super) fn traffic(
     Ok(slots)
 }
 
-/// Fills in the pending deliveries at the end of each slot, from those pending now and from what came and
-/// ended since. Exact, since every delivery is counted once when it is created and once when it ends.
+/// Sets the number of pending deliveries at the end of each slot, from `now`, the number at the end of the last slot,
+/// and the deliveries created and ended since. The result is exact, because each delivery is counted once when it is
+/// created and once when it ends.
 fn look_back(slots: &mut [TrafficSlot], now: u64) {
     let mut pending = now;
     for slot in slots.iter_mut().rev() {
@@ -336,7 +338,7 @@ fn slot_of<'a>(
 }
 
 impl TrafficSlot {
-    /// A slot in which nothing happened.
+    /// Creates a slot whose counts are zero.
     pub fn empty(start_at: Timestamp) -> Self {
         Self {
             start_at,

@@ -1,7 +1,8 @@
-//! Replay jobs: what they cover and how far they are.
+//! Replay jobs: their definition, state and progress.
 //!
-//! A batch of resubmissions and the new cursor of the job are stored in one transaction, so that a crash
-//! loses and doubles nothing. The batch is searched for beforehand, see [`search`].
+//! A batch of resubmissions and the new cursor of the job are stored in one transaction, so that a crash neither loses
+//! nor duplicates a resubmission. The deliveries of the batch are found in a query before the transaction, by
+//! [`search`].
 
 pub(super) mod results;
 pub(super) mod search;
@@ -25,7 +26,7 @@ use crate::store::ledger::notices::is_subscribed;
 use crate::store::row::unreadable;
 use crate::store::sql::Sql;
 
-/// The result of a command.
+/// The result of a command on a replay job.
 #[derive(Clone, Debug)]
 pub struct CommandResult {
     /// The job after the command.
@@ -33,7 +34,7 @@ pub struct CommandResult {
     pub is_applied: bool,
 }
 
-/// Stores a new job, which is running. Deletes the oldest ended jobs beyond [`REPLAY_JOBS_KEPT`].
+/// Stores a new job in the running state. Deletes ended jobs that are not among the newest [`REPLAY_JOBS_KEPT`] jobs.
 pub(super) fn start(
     tx: &Connection,
     encryption: &Encryption,
@@ -56,7 +57,7 @@ pub(super) fn start(
     })
 }
 
-/// Applies a command. `None` if there is no such job.
+/// Applies a command to a job. Returns `None` if there is no such job.
 pub(super) fn command(
     tx: &Connection,
     encryption: &Encryption,
@@ -126,7 +127,7 @@ fn insert(
     Ok(ReplayJobId(id))
 }
 
-/// The jobs that meet a condition.
+/// Returns the jobs that meet a condition.
 pub(super) fn jobs(
     tx: &Connection,
     encryption: &Encryption,
@@ -143,7 +144,7 @@ pub(super) fn jobs(
     tx.readable(&select, values, |row| job(row, encryption))
 }
 
-/// The jobs that have not ended, oldest first.
+/// Returns the jobs that have not ended, oldest first.
 pub(super) fn open(tx: &Connection, encryption: &Encryption) -> Result<Vec<ReplayJob>, StoreError> {
     let open = "WHERE state IN ('Running', 'Paused') ORDER BY id";
     jobs(tx, encryption, open, [])
@@ -157,7 +158,7 @@ pub(super) fn load(
     Ok(jobs(tx, encryption, "WHERE id = ?1", [id])?.pop())
 }
 
-/// A running job whose cursor is still this one.
+/// Returns the job if it is running and its cursor is still `cursor`.
 pub(super) fn at(
     tx: &Connection,
     encryption: &Encryption,
@@ -235,7 +236,8 @@ fn progress(row: &Row<'_>) -> Result<ReplayProgress, StoreError> {
     })
 }
 
-/// An ended job leaves a mark for its notice, if somebody subscribes to notices.
+/// Sets and stores the state of a job. If the job ends and there is a subscription to notices, it is marked for a
+/// notice.
 fn set_state(
     tx: &Connection,
     job: &mut ReplayJob,

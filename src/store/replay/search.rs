@@ -1,4 +1,4 @@
-//! Searches for the deliveries that a replay job covers, a bounded number at a time.
+//! Searches for the deliveries that a replay job covers. Each search reads a bounded number of deliveries.
 
 use rusqlite::{Connection, ToSql};
 
@@ -11,16 +11,16 @@ use crate::store::sql::Sql;
 use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::views::event_filter::{OF_EVENT, OF_TEXT};
 
-/// Which deliveries to look for.
+/// A query for deliveries to replay.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "there is one for each search, and nearly all of them are of a source"
 )]
 pub enum CandidateQuery {
-    /// These, each with its event if that is readable.
+    /// Deliveries by id, each with its event if the event is readable.
     Ids(Vec<DeliveryId>),
-    /// The first ones of a source in a range, at most `limit`; fewer if their events are large.
+    /// The first deliveries of a source in a range, at most `limit`, or fewer if their events are large.
     Source {
         source: ReplaySource,
         range: IdRange,
@@ -29,13 +29,13 @@ pub enum CandidateQuery {
     },
 }
 
-/// A range of delivery ids: after the one, up to the other.
+/// A range of delivery ids: greater than `after`, up to and including `until`.
 #[derive(Clone, Copy, Debug)]
 pub struct IdRange {
     pub after: DeliveryId,
-    /// `None` for the newest delivery.
+    /// The last id of the range. `None` for the newest delivery.
     pub until: Option<DeliveryId>,
-    /// Deliveries to look at.
+    /// The maximum number of deliveries that one search looks at.
     pub window: usize,
 }
 
@@ -55,12 +55,12 @@ pub struct RangeCount {
     pub matched: u64,
     /// The end of the range.
     pub until: DeliveryId,
-    /// Where to continue; `None` at the end.
+    /// The last delivery that was looked at, after which the next search continues. `None` at the end of the range.
     pub cursor: Option<DeliveryId>,
 }
 
-/// The condition that lets an index lead through the deliveries in their order. There is one for dead
-/// letters, of all subscriptions or of one; delivered ones are read by id.
+/// Returns the condition by which SQLite reads the deliveries in the order of their ids. There is an index for the dead
+/// letters of all subscriptions and of one. Delivered ones are read by id.
 fn domain(source: &ReplaySource) -> &'static str {
     match (source.of, source.filter.subscription) {
         (Replayed::DeadLetters, None) => "delivery.state = 'DeadLettered'",
@@ -79,7 +79,7 @@ fn end_of(tx: &Connection, range: IdRange) -> Result<DeliveryId, StoreError> {
     }
 }
 
-/// The last delivery of the window; `None` if the window reaches the end of the range.
+/// Returns the last delivery of the window, or `None` if the window reaches the end of the range.
 fn end_of_window(
     tx: &Connection,
     source: &ReplaySource,
@@ -103,10 +103,11 @@ fn end_of_window(
     tx.find(&last, values.as_slice())
 }
 
-/// The condition for the deliveries that a source covers in a range.
+/// Returns the condition for the deliveries of a source in a range.
 fn which(source: &ReplaySource) -> String {
     let state = source.of.state().name();
-    // What is in a transfer queue has its own way to go. No index is to be chosen for that.
+    // Excludes deliveries in transfer queues, whose subscription ids are negative: these follow a separate path.
+    // The unary plus keeps SQLite from choosing an index for this condition.
     format!(
         "{} AND delivery.state = '{state}' AND delivery.id > :after AND delivery.id <= :until \
          AND +delivery.subscription_id > 0 AND {OF_DELIVERY}",
@@ -114,10 +115,11 @@ fn which(source: &ReplaySource) -> String {
     )
 }
 
-/// The FROM clause. For dead letters an index has all columns, unless text in their events is searched.
+/// Returns the FROM and WHERE clauses for the deliveries of a source in a range. For dead letters an index has all
+/// columns, unless the text of their events is searched.
 fn chosen(source: &ReplaySource) -> String {
     let which = which(source);
-    // The outer loop must be the deliveries, in their order; no statistics tell SQLite so.
+    // CROSS JOIN makes the deliveries the outer loop, in the order of their ids. SQLite has no statistics that say so.
     let with_event = "FROM delivery CROSS JOIN event ON event.id = delivery.event_id";
     match (source.of, &source.filter.text) {
         (Replayed::DeadLetters, None) => format!("FROM delivery WHERE {which} AND {OF_ABOUT}"),
@@ -130,12 +132,13 @@ fn chosen(source: &ReplaySource) -> String {
     }
 }
 
-/// The statement that counts them.
+/// Returns the statement that counts the deliveries of a source in a range.
 fn select_count(source: &ReplaySource) -> String {
     format!("SELECT count(*) {}", chosen(source))
 }
 
-/// The statement that reads the first of them, with what is needed of those only.
+/// Returns the statement that reads the first deliveries of a source in a range. It reads the columns of a candidate
+/// for those deliveries only.
 fn select_first(source: &ReplaySource) -> String {
     format!(
         "SELECT {CANDIDATE_COLUMNS} \
@@ -184,7 +187,7 @@ pub(in crate::store) fn candidates(
     }
 }
 
-/// The first deliveries of a source in a range, at most `limit`.
+/// Returns the first deliveries of a source in a range, at most `limit`, or fewer if their events are large.
 fn find(
     tx: &Connection,
     source: &ReplaySource,

@@ -1,4 +1,5 @@
-//! Rows of what was deleted: they go when no delivery, event or other row names them any more.
+//! Removal of the rows of deleted resources. A row is removed when no delivery, event or other row refers to it any
+//! more.
 
 use rusqlite::{Connection, params};
 
@@ -17,7 +18,7 @@ pub enum DeletedKind {
 }
 
 impl DeletedKind {
-    /// In the order in which they go: a subscription names its topic, and that its namespace.
+    /// All kinds in the order of removal. A subscription refers to its topic, and a topic to its namespace.
     pub const ALL: [Self; 3] = [Self::Subscription, Self::Topic, Self::Namespace];
 
     fn table(self) -> &'static str {
@@ -28,7 +29,7 @@ impl DeletedKind {
         }
     }
 
-    /// A query for the ids of those to look at, behind `?1`.
+    /// Returns the query for the ids of deleted resources greater than `?1`.
     fn deleted(self) -> String {
         match self {
             Self::Subscription => "SELECT subscription_id AS id FROM subscription_total \
@@ -41,7 +42,7 @@ impl DeletedKind {
         }
     }
 
-    /// The condition that nothing names one of them.
+    /// Returns the condition that no row refers to the resource.
     fn is_unnamed(self) -> &'static str {
         match self {
             Self::Subscription => {
@@ -60,7 +61,7 @@ impl DeletedKind {
         }
     }
 
-    /// The condition that one of them may have events without deliveries, which go by their age alone.
+    /// Returns the condition that the resource may have events without deliveries. Such events are pruned by age alone.
     fn has_events(self) -> &'static str {
         match self {
             Self::Topic => "EXISTS (SELECT 1 FROM topic_rollup WHERE topic_id = topic.id)",
@@ -69,21 +70,22 @@ impl DeletedKind {
     }
 }
 
-/// Which rows to delete.
+/// A request to find rows of deleted resources that can be removed.
 #[derive(Clone, Copy, Debug)]
 pub struct ForgetRequest {
     pub kind: DeletedKind,
     /// The last id that was looked at.
     pub after: i64,
-    /// They were deleted before this moment, so requests that knew them have ended.
+    /// The time before which a resource must have been deleted. Requests that used it have ended since.
     pub deleted_before: Timestamp,
-    /// Events from before this moment are pruned, unless they have deliveries.
+    /// The time before which all events without deliveries are pruned.
     pub pruned_before: Timestamp,
-    /// How many rows to look at, and after how many deleted ones to stop.
+    /// The number of rows to look at, and the number of deleted rows after which to stop.
     pub limit: usize,
 }
 
-/// Looks at the next ones. Returns those that may go, and the last one that was looked at, if there was any.
+/// Looks at the next deleted resources. Returns the ids whose rows can be removed, and the last id that was looked at,
+/// if there was one.
 pub(in crate::store) fn find(
     tx: &Connection,
     request: &ForgetRequest,
@@ -110,7 +112,7 @@ pub(in crate::store) fn find(
     Ok((gone.map(|(id, _)| id).collect(), last))
 }
 
-/// Tables that have rows of a subscription for as long as it has its own.
+/// The tables whose rows of a subscription are deleted together with the row of the subscription.
 const OF_SUBSCRIPTION: [&str; 4] = [
     "subscription_total",
     "dead_letter_total",
@@ -118,7 +120,8 @@ const OF_SUBSCRIPTION: [&str; 4] = [
     "storage_outage",
 ];
 
-/// Deletes the first of them, about `limit` rows. Returns the last one that it deleted, if it did not come to the end.
+/// Deletes the rows of the resources `gone`, and stops after about `limit` rows. Returns the id of the last deleted
+/// resource if it has stopped at the limit.
 pub(in crate::store) fn forget(
     tx: &WriteTx,
     kind: DeletedKind,
@@ -128,7 +131,7 @@ pub(in crate::store) fn forget(
     let mut rows = 0;
     for id in gone {
         rows += match kind {
-            // Its transfer queue has its id, negated.
+            // Includes the transfer queue of the subscription, whose id is the negated id of the subscription.
             DeletedKind::Subscription => forget_counts(tx, *id)? + forget_counts(tx, -id)?,
             DeletedKind::Topic => rollups::release(tx, &rollups::TOPICS, *id)?,
             DeletedKind::Namespace => 0,
@@ -142,7 +145,7 @@ pub(in crate::store) fn forget(
     Ok(None)
 }
 
-/// Deletes what a subscription has beside its own row. Returns how many rows that were.
+/// Deletes the counters and other rows of a subscription, except its own row. Returns the number of deleted rows.
 fn forget_counts(tx: &WriteTx, of: i64) -> rusqlite::Result<usize> {
     tx.counts().forget(of);
     let mut rows = rollups::release(tx, &rollups::SUBSCRIPTIONS, of)?;

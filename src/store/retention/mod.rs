@@ -1,8 +1,8 @@
 //! Pruning of the ledger.
 //!
-//! There is no index by the age of ended deliveries: it would cost every settlement. A reader looks at events
-//! in the order of their ids, which is that of their publication. A change then deletes what was found, after
-//! checking again that each event may go.
+//! There is no index by the age of ended deliveries, because it would make each settlement more expensive. A reader
+//! looks at events in the order of their ids, which is the order of publication. A write transaction then checks each
+//! event that was found again and deletes it.
 
 pub(super) mod deleted;
 pub(super) mod rollups;
@@ -19,28 +19,28 @@ use crate::store::ledger::counters::counted;
 use crate::store::ledger::fan_out;
 use crate::store::sql::Sql;
 
-/// Which events to prune, in the order of their publication.
+/// A request to prune events, in the order of publication.
 #[derive(Clone, Copy, Debug)]
 pub struct PruneRequest {
     pub after: EventKey,
     pub cutoff: Cutoff,
     pub batch: PruneBatch,
-    /// Only counts what would be pruned.
+    /// Is true to only count the rows that would be pruned.
     pub dry_run: bool,
 }
 
-/// Bounds of one step.
+/// The limits of one pruning step.
 #[derive(Clone, Copy, Debug)]
 pub struct PruneBatch {
     /// Events to look at.
     pub events: usize,
-    /// Rows (events, deliveries, attempts) after which no more is added.
+    /// The number of rows (events, deliveries, attempts) after which the step stops.
     pub rows: u64,
-    /// Bytes of event data after which no more is added.
+    /// The bytes of event data after which the step stops.
     pub bytes: u64,
 }
 
-/// The number of rows that were pruned, or would be.
+/// The numbers of rows that were pruned, or would be pruned in a dry run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrunedRows {
     pub events: u64,
@@ -48,7 +48,7 @@ pub struct PrunedRows {
     pub attempts: u64,
     /// Bytes of the events' data.
     pub bytes: u64,
-    /// The last event that was looked at, and when it was published; `None` if there is none.
+    /// The last event that was looked at, with its time of publication. `None` if no event was looked at.
     pub last_seen: Option<(EventKey, Timestamp)>,
 }
 
@@ -69,7 +69,7 @@ impl PrunedRows {
 struct Prunable {
     deliveries: Vec<DeliveryId>,
     attempts: u64,
-    /// Bytes of its data, if the event itself may go.
+    /// The bytes of the event's data. `None` if the event itself must stay.
     bytes: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Prunable {
     }
 }
 
-/// Finds the events of which something may be pruned.
+/// Finds events that can be pruned, or that have deliveries that can be pruned.
 pub(super) fn find(
     tx: &Connection,
     request: &PruneRequest,
@@ -107,7 +107,7 @@ pub(super) fn find(
     Ok((events, found))
 }
 
-/// Deletes what may still be pruned of the events.
+/// Checks the events again, and deletes the parts of them that can still be pruned.
 pub(super) fn prune(
     tx: &WriteTx,
     events: Vec<EventKey>,
@@ -140,7 +140,7 @@ struct DeliveryStatus {
     id: DeliveryId,
     attempts: u64,
     is_message: bool,
-    /// It ended long enough ago.
+    /// Is true if the delivery ended at or before the cutoff.
     has_ended: bool,
 }
 
@@ -149,8 +149,9 @@ const DELIVERIES: &str = "SELECT id, attempts, bytes IS NOT NULL, \
      coalesce(ended_at <= CASE state WHEN 'DeadLettered' THEN ?2 ELSE ?3 END, 0) \
      FROM delivery WHERE event_id = ?1";
 
-/// Finds what may go of an event: all of it once all of its deliveries have ended long enough ago. Of a message, deliveries that
-/// have ended go before that: they count for the size of no subscription, so nothing else bounds them.
+/// Finds the parts of an event that can be pruned. The whole event can be pruned once all of its deliveries ended at or
+/// before the cutoff. Ended deliveries of a message can be pruned earlier. They do not count for the size of any
+/// subscription, so nothing else limits their number.
 fn find_prunable(tx: &Connection, event: EventKey, cutoff: Cutoff) -> Result<Prunable, StoreError> {
     let dead_letters = cutoff.dead_letters.map_or(i64::MIN, Timestamp::as_ms);
     let values = params![event, dead_letters, cutoff.delivered];

@@ -1,4 +1,4 @@
-//! Rolls old counters up to hours and days, so that years of them stay small.
+//! Rolls old counters up to hours and days, so that counters of several years stay small.
 
 use std::sync::LazyLock;
 
@@ -33,7 +33,7 @@ pub(super) static TOPICS: LazyLock<RollupTable> = LazyLock::new(|| RollupTable {
 });
 
 impl RollupTable {
-    /// A statement that adds what a query finds to the roll-ups there are.
+    /// Returns the statement that adds the result of the query `found` to the existing roll-ups.
     fn add(&self, found: &str) -> String {
         let Self { name, key, counts } = self;
         let sums = counts
@@ -47,7 +47,7 @@ impl RollupTable {
     }
 }
 
-/// Roll-ups of one topic or subscription that become one of this length.
+/// A period of a topic or subscription whose roll-ups are merged into one roll-up of length `length_ms`.
 #[derive(Debug)]
 pub(in crate::store) struct Period {
     table: &'static RollupTable,
@@ -56,8 +56,8 @@ pub(in crate::store) struct Period {
     length_ms: i64,
 }
 
-/// The next roll-ups that are too short for their age at `now`, of a subscription and of a topic. Days are
-/// made once there is nothing left to make hours of.
+/// Returns the next periods to merge, at most one of a subscription and one of a topic, whose roll-ups are too short
+/// for their age at `now`. Roll-ups are merged to days once none are left to merge to hours.
 pub(in crate::store) fn find(tx: &Connection, now: Timestamp) -> Result<Vec<Period>, StoreError> {
     for (length_ms, kept) in [(HOUR_MS, MINUTES_KEPT), (DAY_MS, HOURS_KEPT)] {
         let mut found = Vec::new();
@@ -71,7 +71,8 @@ pub(in crate::store) fn find(tx: &Connection, now: Timestamp) -> Result<Vec<Peri
     Ok(Vec::new())
 }
 
-/// The newest roll-up that is too short. All that were rolled up before are older.
+/// Returns the period of the newest roll-up from before `before` that is shorter than `length_ms`. Roll-ups that were
+/// merged in earlier runs are older.
 fn too_short(
     tx: &Connection,
     table: &'static RollupTable,
@@ -94,7 +95,7 @@ fn too_short(
     })
 }
 
-/// Adds the roll-ups of a period up and deletes those that were added.
+/// Adds the shorter roll-ups of a period to the roll-up that begins with the period, then deletes the shorter ones.
 pub(in crate::store) fn roll_up(tx: &Connection, period: &Period) -> rusqlite::Result<()> {
     let RollupTable { name, key, counts } = period.table;
     let end_at = period.start_at + period.length_ms;
@@ -111,8 +112,8 @@ pub(in crate::store) fn roll_up(tx: &Connection, period: &Period) -> rusqlite::R
     Ok(())
 }
 
-/// Counts those of a topic or subscription that is gone under the id 0, so that the sum of all stays the same. Returns how
-/// many there were.
+/// Adds the roll-ups of a deleted topic or subscription to those with the id 0, so that the total stays the same.
+/// Deletes the original roll-ups and returns their number.
 pub(super) fn release(tx: &Connection, table: &RollupTable, gone: i64) -> rusqlite::Result<usize> {
     let RollupTable { name, key, counts } = table;
     let add = table.add(&format!(
@@ -123,7 +124,7 @@ pub(super) fn release(tx: &Connection, table: &RollupTable, gone: i64) -> rusqli
     tx.run(&format!("DELETE FROM {name} WHERE {key} = ?1"), [gone])
 }
 
-/// Deletes up to `limit` roll-ups that are too old at `now`. Returns how many.
+/// Deletes up to `limit` roll-ups that are too old at `now`. Returns the number deleted.
 pub(in crate::store) fn delete(
     tx: &Connection,
     now: Timestamp,

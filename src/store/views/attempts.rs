@@ -1,5 +1,5 @@
-//! The newest attempts of event subscriptions. Attempts are stored with their deliveries, in no order of time,
-//! so they are looked for among the deliveries that can have been tried last.
+//! The newest attempts of event subscriptions. Attempts are stored by delivery and not in the order of time, so they
+//! are searched for among the deliveries that may have been attempted last.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,14 +13,14 @@ use crate::store::row;
 use crate::store::sql::{Sql, as_json};
 use crate::store::views::{ATTEMPT_COLUMNS, Views, attempt};
 
-/// The newest deliveries of the appliance that are looked through, of whomever they are.
+/// The maximum number of newest deliveries, of all subscriptions, that a search looks at.
 const NEWEST_MAX: i64 = 20_000;
 
-/// The pending deliveries of a subscription that are looked through: those whose next attempt lies farthest
-/// ahead were tried last.
+/// The maximum number of pending deliveries, and of dead letters, of a subscription that a search looks at. Deliveries
+/// with the latest next attempt are looked at first, because they were attempted last.
 const PENDING_MAX: i64 = 200;
 
-/// One attempt, and what was sent.
+/// An attempt with its delivery and event.
 #[derive(Clone, Debug)]
 pub struct RecentAttempt {
     pub delivery: DeliveryId,
@@ -31,7 +31,7 @@ pub struct RecentAttempt {
 }
 
 impl Views {
-    /// The pending delivery of a subscription that falls due first.
+    /// Returns the pending delivery of a subscription that is due first.
     pub async fn first_pending(
         &self,
         of: SubscriptionId,
@@ -41,8 +41,8 @@ impl Views {
         self.db.read(move |tx| tx.find(select, [of])).await
     }
 
-    /// The `limit` newest attempts of a subscription, newest first, as far as they lie among the newest
-    /// deliveries of the appliance, among what is pending or among dead letters. Without what was answered.
+    /// Returns the `limit` newest attempts of a subscription, newest first, without headers and bodies of responses.
+    /// Only attempts of the newest deliveries of the appliance, of pending deliveries and of dead letters are found.
     pub async fn recent_attempts(
         &self,
         of: SubscriptionId,
@@ -56,8 +56,7 @@ impl Views {
             .await
     }
 
-    /// Returns, for each of these subscriptions, the outcomes of the attempts that [`Views::recent_attempts`] would
-    /// find.
+    /// Returns the outcomes of the attempts that [`Views::recent_attempts`] finds, for each of several subscriptions.
     pub async fn recent_outcomes(
         &self,
         of: Vec<SubscriptionId>,
@@ -75,14 +74,15 @@ impl Views {
     }
 }
 
-/// An attempt that was made, and what came of it.
+/// An attempt and its outcome.
 struct Attempted {
     delivery: DeliveryId,
     attempt: u32,
     outcome: Outcome,
 }
 
-/// In one state: a literal, since SQLite uses a partial index only if it sees the value.
+/// Returns the statement that selects the deliveries in `state` that were attempted last, for each subscription. The
+/// state is a literal, because SQLite uses a partial index only if the value is part of the statement.
 fn select_tried_last(state: DeliveryState) -> String {
     format!(
         "SELECT value, (SELECT json_group_array(id) FROM ( \
@@ -103,7 +103,8 @@ const NEWEST_ATTEMPTS: &str = "SELECT subscription, delivery_id, attempt, outcom
          CROSS JOIN delivery_attempt ON delivery_id = candidate.value) \
      WHERE place <= ?2 ORDER BY subscription, place";
 
-/// Four statements, however many subscriptions. One that was never tried has no attempts.
+/// Returns the newest attempts of each subscription. Runs four statements for any number of subscriptions. A
+/// subscription without attempts has no entry.
 fn newest_attempts(
     tx: &Connection,
     of: &[SubscriptionId],
@@ -127,7 +128,7 @@ fn newest_attempts(
     Ok(newest)
 }
 
-/// Deliveries of each subscription that are pending after an attempt, or were dead-lettered last.
+/// Returns the deliveries of each subscription that are pending after an attempt, or were dead-lettered last.
 fn tried_last(
     tx: &Connection,
     of: &[SubscriptionId],
@@ -151,7 +152,7 @@ fn tried_last(
     Ok(found)
 }
 
-/// Adds to each subscription the newest of its deliveries that have been tried.
+/// Adds the newest deliveries with an attempt, at most `limit` for each subscription.
 fn add_newest(
     tx: &Connection,
     candidates: &mut BTreeMap<i64, BTreeSet<i64>>,
@@ -178,7 +179,7 @@ fn add_newest(
     Ok(())
 }
 
-/// These attempts with their events, in their order.
+/// Reads attempts with their events, in the order of `of`.
 fn told(tx: &Connection, of: &[Attempted]) -> Result<Vec<RecentAttempt>, StoreError> {
     let columns = ATTEMPT_COLUMNS.replace("response_headers, response_body", "NULL, NULL");
     let select = format!(

@@ -14,19 +14,19 @@ use crate::store::views::dead_letter_filter::{OF_ABOUT, OF_DELIVERY, values};
 use crate::store::views::event_filter::OF_TEXT;
 use crate::store::views::{DeliveryRow, PAGE_ROWS_MAX, PageOf, Views, deliveries};
 
-/// Dead letters that one search looks at, if an index has all columns.
+/// The maximum number of dead letters that a search looks at, if an index has all columns.
 const SEARCH_MAX: i64 = 100_000;
 
-/// Dead letters that one search looks at, if it reads the data of their events.
+/// The maximum number of dead letters that a search looks at, if it reads the data of their events.
 const SEARCH_DATA_MAX: i64 = 2_000;
 
-/// Ids that one query returns.
+/// The maximum number of ids that a query returns.
 pub const NUMBERS_MAX: usize = 5_000;
 
-/// Groups that one query returns, the largest ones.
+/// The maximum number of groups that a query returns. The largest groups are returned.
 const GROUPS_MAX: i64 = 50;
 
-/// Which dead letters, page by page.
+/// A query for a page of dead letters.
 #[derive(Clone, Debug, Default)]
 pub struct DeadLetterQuery {
     pub filter: DeadLetterFilter,
@@ -36,7 +36,7 @@ pub struct DeadLetterQuery {
 }
 
 named_enum! {
-    /// By what dead letters are grouped; the names are those in URLs.
+    /// The property by which dead letters are grouped. The names are used in URLs.
     pub enum GroupBy {
         /// The source of their events, or the topic for events without a source.
         Source = "source",
@@ -66,7 +66,7 @@ impl GroupBy {
 pub struct GroupedDeadLetters {
     pub key: String,
     pub dead_letters: u64,
-    /// When the first and the last of them were dead-lettered.
+    /// The times at which the first and the last dead letter of the group were dead-lettered: `from` and `to`.
     pub from: Timestamp,
     pub to: Timestamp,
 }
@@ -75,23 +75,23 @@ pub struct GroupedDeadLetters {
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     pub groups: Vec<GroupedDeadLetters>,
-    /// Is true if older dead letters were not looked at.
+    /// Is true if the search stopped at its limit and did not look at older dead letters.
     pub is_partial: bool,
 }
 
-/// Dead letters of one subscription with one reason from one day.
+/// The number of dead letters of a subscription with one reason on one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetterGroup {
     pub subscription: SubscriptionId,
     pub reason: String,
-    /// The day's beginning.
+    /// The beginning of the day.
     pub day: Timestamp,
     pub dead_letters: u64,
 }
 
 impl Views {
-    /// Searches dead letters. It looks at a bounded number of them: if the page is short and `next_before` is
-    /// set, there may be more.
+    /// Searches for dead letters. A search looks at a bounded number of dead letters. If the page is not full and
+    /// `next_before` is set, there may be more.
     pub async fn dead_letters(
         &self,
         query: DeadLetterQuery,
@@ -124,7 +124,7 @@ impl Views {
         self.db.read(move |tx| numbers(tx, &query)).await
     }
 
-    /// Counts dead letters exactly, in as many queries as it takes, each of them short.
+    /// Counts dead letters exactly, in a sequence of short queries.
     pub async fn count_dead_letters(&self, filter: DeadLetterFilter) -> Result<u64, StoreError> {
         let mut query = DeadLetterQuery {
             filter,
@@ -142,7 +142,7 @@ impl Views {
         }
     }
 
-    /// Groups the newest dead letters, as many as one search looks at.
+    /// Groups the newest dead letters, up to the number that a search looks at.
     pub async fn group_dead_letters(
         &self,
         filter: DeadLetterFilter,
@@ -153,7 +153,7 @@ impl Views {
 
     /// Returns the groups of dead letters in all dead-letter queues, newest day first.
     pub async fn dead_letter_groups(&self) -> Result<Vec<DeadLetterGroup>, StoreError> {
-        // Those in a transfer queue are its owner's.
+        // Counts dead letters in a transfer queue for the subscription that owns the queue.
         let all = "SELECT abs(subscription_id), reason, day_at, dead_letters FROM dead_letter_total \
              WHERE dead_letters > 0 ORDER BY day_at DESC, dead_letters DESC";
         let group = |row: &Row<'_>| {
@@ -192,7 +192,7 @@ fn numbers(
     Ok(PageOf { rows, next_before })
 }
 
-/// How many dead letters one search looks at.
+/// Returns the maximum number of dead letters that a search looks at.
 fn looked_at(filter: &DeadLetterFilter) -> i64 {
     match filter.text {
         Some(_) => SEARCH_DATA_MAX,
@@ -200,7 +200,7 @@ fn looked_at(filter: &DeadLetterFilter) -> i64 {
     }
 }
 
-/// The FROM clause for the dead letters that match, of those that one search looks at.
+/// Returns the FROM and WHERE clauses for the matching dead letters among those that a search looks at.
 fn which(filter: &DeadLetterFilter) -> String {
     let candidates = candidates(filter);
     let of_delivery = format!("{OF_DELIVERY} AND {OF_ABOUT}");
@@ -213,7 +213,7 @@ fn which(filter: &DeadLetterFilter) -> String {
     }
 }
 
-/// The dead letters that one search looks at, from an index that has all columns.
+/// Returns the query for the dead letters that a search looks at. It reads an index that has all columns.
 fn candidates(filter: &DeadLetterFilter) -> &'static str {
     match filter.subscription {
         Some(_) => {
@@ -232,7 +232,8 @@ fn candidates(filter: &DeadLetterFilter) -> &'static str {
     }
 }
 
-/// Where a search that did not fill its page has stopped; `None` at the oldest dead letter.
+/// Returns the dead letter at which a search stopped before its page was full, or `None` if it has reached the oldest
+/// dead letter.
 fn end_of_search(
     tx: &Connection,
     filter: &DeadLetterFilter,

@@ -40,7 +40,7 @@ fn has_text(data: &str, sought: &str) -> bool {
     has(data) || (data.contains('\\') && has(&unescaped(data)))
 }
 
-/// The text with the escapes of JSON strings replaced by what they stand for.
+/// Returns the text with the escape sequences of JSON strings decoded.
 fn unescaped(text: &str) -> String {
     let mut units: Vec<u16> = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -72,8 +72,8 @@ const ITSELF: &str = "(:topic IS NULL OR event.topic_id = :topic) \
      AND (:received_from IS NULL OR event.received_at >= :received_from) \
      AND (:received_before IS NULL OR event.received_at < :received_before)";
 
-/// Matches deliveries that are shown: not those that the deletion of their subscription is about to end, which are pending, or
-/// messages among its dead letters.
+/// Matches deliveries that are shown. Excludes deliveries that are about to end because their subscription is deleted:
+/// pending ones, and dead letters that are messages.
 pub(super) const IS_SHOWN: &str = "((delivery.state <> 'Pending' \
          AND (delivery.state <> 'DeadLettered' OR delivery.number IS NULL)) \
      OR NOT EXISTS (SELECT 1 FROM event_subscription \
@@ -85,8 +85,8 @@ pub(in crate::store) struct FilterValues {
 }
 
 impl FilterValues {
-    /// The parameters of [`OF_EVENT`] and [`OF_TEXT`]. Type and subject are exact, or prefixes if they end in
-    /// `*`.
+    /// Returns the parameters of [`OF_EVENT`] and [`OF_TEXT`]. A type or subject is a prefix if it ends in `*`, else it
+    /// must match exactly.
     pub(in crate::store) fn of_event(
         event_type: Option<&str>,
         subject: Option<&str>,
@@ -109,7 +109,7 @@ impl FilterValues {
         }
     }
 
-    /// The parameters of [`conditions`].
+    /// Returns the parameters of [`conditions`].
     pub(in crate::store) fn of(filter: &EventFilter) -> Self {
         let in_event = Self::of_event(
             filter.event_type.as_deref(),
@@ -136,7 +136,7 @@ impl FilterValues {
         self
     }
 
-    /// The parameters that `sql` names, and further ones.
+    /// Returns the parameters of the filter that `sql` uses, followed by `further`.
     pub(in crate::store) fn in_sql<'a>(
         &'a self,
         sql: &str,
@@ -149,7 +149,8 @@ impl FilterValues {
     }
 }
 
-/// The condition for events that match, cheap parts first. `unmatched` is left to an index.
+/// Returns the condition for matching events, with the cheap parts first. The flag `unmatched` is not part of it: the
+/// search uses an index for that.
 pub(in crate::store) fn conditions(filter: &EventFilter) -> String {
     if asks_for_deliveries(filter) {
         format!(
@@ -161,7 +162,7 @@ pub(in crate::store) fn conditions(filter: &EventFilter) -> String {
     }
 }
 
-/// Reports whether the filter is about an event's deliveries.
+/// Reports whether the filter has conditions on the deliveries of an event.
 pub(in crate::store) fn asks_for_deliveries(filter: &EventFilter) -> bool {
     filter.subscription.is_some() || filter.state.is_some()
 }
@@ -178,7 +179,7 @@ fn wanted_delivery(filter: &EventFilter) -> String {
     )
 }
 
-/// An exact text, or a prefix.
+/// Returns an exact text, or the prefix if the pattern ends in `*`.
 fn whole_or_begin(pattern: Option<&str>) -> (Option<String>, Option<String>) {
     match pattern.map(|pattern| (pattern, pattern.strip_suffix('*'))) {
         None => (None, None),

@@ -14,21 +14,21 @@ use crate::store::sql::{Sql, as_json};
 use crate::store::views::event_filter::{FilterValues, IS_SHOWN, asks_for_deliveries, conditions};
 use crate::store::views::{PAGE_ROWS_MAX, Views, ends};
 
-/// Events that one search looks at, if it reads only their own columns. Like the next bounds, a tenth of a
-/// second on a small machine.
+/// The maximum number of events that a search looks at, if it reads only columns of the event other than its data. The
+/// limits of a search are chosen to take a tenth of a second on a small machine.
 const SEARCH_MAX: u64 = 50_000;
 
-/// Events that one search looks at, if it reads their data or their deliveries.
+/// The maximum number of events that a search looks at, if it reads their data or their deliveries.
 const SEARCH_CLOSELY_MAX: u64 = 20_000;
 
-/// Bytes of data that one search reads; the event that exceeds it is still looked at.
+/// The maximum number of bytes of event data that a search reads. The event that exceeds the limit is still looked at.
 const SEARCH_BYTES_MAX: u64 = 8 << 20;
 
-/// Deliveries in an indexed state up to which the search begins with them. If there are more, they are so
-/// dense that reading the events finds them as well.
+/// The maximum number of deliveries in an indexed state for a search to begin with the deliveries. Larger numbers are
+/// so frequent among the events that a search through the events finds them as fast.
 const INDEXED_MAX: i64 = 5_000;
 
-/// Which events to list.
+/// A query for a page of events.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
     pub filter: EventFilter,
@@ -47,12 +47,12 @@ pub struct EventSearch {
     pub progress: Option<SearchProgress>,
 }
 
-/// How far a search came.
+/// The progress of a search that stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchProgress {
-    /// Events that it looked at.
+    /// The number of events that the search looked at.
     pub events: u64,
-    /// When the last of them was received.
+    /// The time at which the last event that was looked at was received.
     pub to: Timestamp,
 }
 
@@ -74,7 +74,7 @@ pub struct EventRow {
 }
 
 impl Views {
-    /// Searches events, newest first. It looks at a bounded number of them, and says how far it came.
+    /// Searches for events, newest first. A search looks at a bounded number of events and reports its progress.
     pub async fn events(&self, query: EventQuery) -> Result<EventSearch, StoreError> {
         let query = EventQuery {
             limit: query.limit.clamp(1, PAGE_ROWS_MAX),
@@ -109,7 +109,8 @@ struct SearchState {
     looked_at: u64,
     /// Bytes of data that were read.
     bytes: u64,
-    /// The event at which it stopped; `None` if it has seen all.
+    /// The event at which the search stopped at a limit, with the time at which it was received. `None` if no limit was
+    /// reached.
     stopped_at: Option<(EventKey, Timestamp)>,
 }
 
@@ -155,7 +156,7 @@ fn search(tx: &Connection, query: &EventQuery) -> Result<SearchState, StoreError
     Ok(search)
 }
 
-/// The events that a search looks at: those of an index, or all.
+/// Returns the clauses for the events that a search looks at: those in an index, or all.
 fn candidates(tx: &Connection, filter: &EventFilter) -> Result<String, StoreError> {
     if filter.unmatched {
         return Ok("INDEXED BY event_unmatched WHERE event.matched = 0".to_owned());
@@ -163,7 +164,7 @@ fn candidates(tx: &Connection, filter: &EventFilter) -> Result<String, StoreErro
     let Some(state) = filter.state.map(|each| each.state()).filter(is_indexed) else {
         return Ok("NOT INDEXED WHERE TRUE".to_owned());
     };
-    // A literal, since SQLite uses a partial index only if it sees the value.
+    // The state is a literal, because SQLite uses a partial index only if the value is part of the statement.
     let of = match filter.subscription {
         Some(_) => "delivery.subscription_id = :subscription",
         None => "TRUE",
@@ -184,7 +185,7 @@ fn candidates(tx: &Connection, filter: &EventFilter) -> Result<String, StoreErro
     })
 }
 
-/// Reports whether an index has the deliveries in this state.
+/// Reports whether there is an index of the deliveries in this state.
 fn is_indexed(state: &DeliveryState) -> bool {
     match state {
         DeliveryState::Pending | DeliveryState::DeadLettered => true,
@@ -195,7 +196,7 @@ fn is_indexed(state: &DeliveryState) -> bool {
     }
 }
 
-/// The newest and the oldest id that can match.
+/// Returns the newest and the oldest event id that can match.
 fn id_range(tx: &Connection, query: &EventQuery) -> Result<(i64, i64), StoreError> {
     let mut newest = query
         .before
@@ -210,15 +211,15 @@ fn id_range(tx: &Connection, query: &EventQuery) -> Result<(i64, i64), StoreErro
     Ok((newest, oldest))
 }
 
-/// The id of the first event that was received at `at` or later; past the newest if there is none. There is
-/// no index by time, but ids ascend with it: the clock never goes back while the appliance runs.
+/// Returns the id of the first event received at `at` or later, or the id after the newest event if there is none.
+/// There is no index by time, but ids ascend with time, because the clock never goes back while the appliance runs.
 fn first_since(tx: &Connection, at: Timestamp) -> Result<i64, StoreError> {
     let Some((mut low, newest)) = ends(tx)? else {
         return Ok(0);
     };
     let mut high = newest.saturating_add(1);
     let select = "SELECT id, received_at FROM event WHERE id >= ?1 ORDER BY id LIMIT 1";
-    // Everything below `low` came earlier, nothing from `high` on did.
+    // Binary search: events with ids below `low` were received before `at`, and events from `high` on were not.
     while low < high {
         let middle = low + (high - low) / 2;
         let found = tx.first(select, [middle], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -231,7 +232,7 @@ fn first_since(tx: &Connection, at: Timestamp) -> Result<i64, StoreError> {
     Ok(low)
 }
 
-/// The events with these keys, newest first.
+/// Returns the rows of the events with the given keys, newest first.
 fn event_rows(tx: &Connection, keys: &[EventKey]) -> Result<Vec<EventRow>, StoreError> {
     let these = as_json(keys.iter().map(|key| key.0));
     let states = format!(

@@ -1,5 +1,5 @@
-//! The last 24 hours of all topics or event subscriptions, which lists show in each row. One query for all
-//! rows.
+//! Counts of the last 24 hours for lists of topics and event subscriptions. One query reads the counts for all rows of
+//! a list.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use crate::store::ledger::counters::HOUR_MS;
 use crate::store::sql::Sql;
 use crate::store::views::Views;
 
-/// Hours that lists show.
+/// The number of hours that lists show.
 pub const HOURS: usize = 24;
 
-/// The last hours of a topic, oldest first; the last one is the current hour.
+/// The counts of a topic in the last hours, oldest first. The last hour is the current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopicDay {
     pub published: [u64; HOURS],
-    /// When its newest event came: exactly if it is among the newest of all topics, else to the minute, hour or day of
-    /// its roll-up. `None` if there is no roll-up of it.
+    /// The time of the newest event of the topic. It is exact if the event is among the newest events of all topics,
+    /// else it is the start of the minute, hour or day of the newest roll-up. `None` if there is neither.
     pub last_event_at: Option<Timestamp>,
 }
 
 impl TopicDay {
-    /// Returns the hours of both topics together, with the later of their last events.
+    /// Returns the sums of the hours of two topics, with the later time of their newest events.
     pub fn plus(self, other: &Self) -> Self {
         Self {
             published: std::array::from_fn(|hour| self.published[hour] + other.published[hour]),
@@ -35,7 +35,7 @@ impl TopicDay {
     }
 }
 
-/// The last hours of an event subscription, oldest first; the last one is the current hour.
+/// The counts of an event subscription in the last hours, oldest first. The last hour is the current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionDay {
     pub delivered: [u64; HOURS],
@@ -43,7 +43,7 @@ pub struct SubscriptionDay {
 }
 
 impl Views {
-    /// The last hours of each topic.
+    /// Returns the counts of each topic in the last hours.
     pub async fn topic_days(
         &self,
         now: Timestamp,
@@ -53,7 +53,7 @@ impl Views {
             .await
     }
 
-    /// When the newest event of each topic came, as in [`TopicDay::last_event_at`].
+    /// Returns the time of the newest event of each topic, as in [`TopicDay::last_event_at`].
     pub async fn last_events(&self) -> Result<HashMap<TopicId, Timestamp>, StoreError> {
         let newest = self.db.read(|tx| {
             tx.all(NEWEST, [], |row| {
@@ -64,8 +64,8 @@ impl Views {
         Ok(found.filter_map(|(id, at)| Some((id, at?))).collect())
     }
 
-    /// The last hours of each event subscription, or of those of one topic, without those to which nothing
-    /// happened.
+    /// Returns the counts of event subscriptions in the last hours, of all or of those of one topic. Subscriptions
+    /// without any counts are left out.
     pub async fn subscription_days(
         &self,
         of: Option<TopicId>,
@@ -78,14 +78,14 @@ impl Views {
     }
 }
 
-/// The beginning of the first of the hours.
+/// Returns the start of the first hour that lists show, in milliseconds.
 fn first_hour(now: Timestamp) -> i64 {
     let hour = now.as_ms() - now.as_ms().rem_euclid(HOUR_MS);
     hour - (HOURS as i64 - 1) * HOUR_MS
 }
 
-/// Searched by key: the newest events of all topics, of which a few hundred are read in a millisecond; and the roll-ups of
-/// a topic, which are adjacent, in the order of time.
+/// Selects the time of the newest event of each topic. Both tables are searched by key: a few hundred of the newest
+/// events of all topics are read in a millisecond, and the roll-ups of a topic are adjacent and in the order of time.
 const NEWEST: &str = "WITH recent AS MATERIALIZED (SELECT topic_id, max(received_at) AS at \
          FROM (SELECT topic_id, received_at FROM event ORDER BY id DESC LIMIT 200) GROUP BY 1) \
      SELECT id, coalesce(recent.at, (SELECT max(start_at) FROM topic_rollup WHERE topic_id = topic.id)) \
@@ -132,7 +132,8 @@ fn subscription_days(
     Ok(days)
 }
 
-/// The index of an hour; past the end for a future hour, which a clock that was set back leaves behind.
+/// Returns the index of an hour. The index of a future hour is past the end. Future hours exist after the clock was set
+/// back.
 fn index(hour: i64) -> usize {
     usize::try_from(hour).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Where events and deliveries come from, and how they were resubmitted.
+//! The origin of events and deliveries, and their resubmissions.
 
 use rusqlite::{Connection, Params, Row};
 
@@ -16,27 +16,27 @@ pub struct LineageRow {
     pub event: EventKey,
     pub as_delivery: Option<DeliveryId>,
     pub as_event: Option<EventKey>,
-    /// The topic of that event; `None` also if the event is deleted.
+    /// The topic of the event `as_event`. `None` if there is no such event or it is deleted.
     pub as_topic: Option<String>,
-    /// Without its query.
+    /// The URL of the resubmission, without the query part.
     pub url: Option<String>,
     pub replay_job: Option<ReplayJobId>,
     pub resubmitted_at: Timestamp,
 }
 
-/// Where an event comes from, and how it was resubmitted.
+/// The origin of an event, and its resubmissions.
 #[derive(Clone, Debug, Default)]
 pub struct Lineage {
-    /// The resubmission that made it.
+    /// The resubmission that created the event.
     pub made_by: Option<LineageRow>,
-    /// Its own, oldest first, at most [`LINEAGE_MAX`].
+    /// The resubmissions of the event, oldest first, at most [`LINEAGE_MAX`].
     pub resubmissions: Vec<LineageRow>,
 }
 
-/// Resubmissions of one event that are listed.
+/// The maximum number of resubmissions of an event that are listed.
 pub const LINEAGE_MAX: usize = 100;
 
-/// The resubmissions that meet a condition, oldest first, at most [`LINEAGE_MAX`].
+/// Returns the resubmissions that meet a condition, oldest first, at most [`LINEAGE_MAX`].
 pub(super) fn resubmissions(
     tx: &Connection,
     condition: &str,
@@ -46,7 +46,8 @@ pub(super) fn resubmissions(
     tx.all(&select, values, lineage_row)
 }
 
-/// The resubmissions that made these deliveries, a list of ids as JSON: at most one each.
+/// Returns the resubmissions that created the given deliveries, at most one for each. `deliveries` is a JSON array of
+/// ids.
 pub(super) fn made_by(tx: &Connection, deliveries: &str) -> Result<Vec<LineageRow>, StoreError> {
     let select =
         format!("{RESUBMISSION} WHERE as_delivery_id IN (SELECT value FROM json_each(?1))");

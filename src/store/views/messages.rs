@@ -1,4 +1,4 @@
-//! Queues of messages (rule S1): what lies in them, and their sessions.
+//! Queues of messages (rule S1): counts of their messages, and their sessions.
 
 use rusqlite::{Connection, params};
 
@@ -10,36 +10,36 @@ use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
 use crate::store::sql::{Sql, as_json};
 
-/// Messages of a session that are counted at most.
+/// The maximum number of messages of a session that are counted.
 pub const SESSION_COUNTED_MAX: u64 = 1_000;
 
-/// Messages that one read looks at to count those of several queues, unless there are more in one.
+/// The number of messages that one read looks at to count those of several queues. A single queue may exceed it.
 const COUNTED_AT_ONCE: u64 = 10_000;
 
 /// The messages of a queue by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageCounts {
     pub depth: QueueDepth,
-    /// Held by receivers.
+    /// Messages locked by receivers.
     pub locked: u64,
-    /// Received by number only.
+    /// Deferred messages, which are received by sequence number only.
     pub deferred: u64,
     pub scheduled: u64,
-    /// Counts those that go on to another entity, because they were sent there by way of this one.
+    /// Messages that are forwarded to another entity, because they were sent to that entity via this one.
     pub transfers: u64,
     pub transfer_dead_letters: u64,
-    /// Is true if there are more locked, deferred or scheduled messages than were counted.
+    /// Is true if the limit was reached, so that more messages may be locked, deferred or scheduled than were counted.
     pub is_partial: bool,
 }
 
 impl MessageCounts {
-    /// Returns the number of messages that are received in their order, now or when their lock ends.
+    /// Returns the number of messages that can be received in order, now or after their lock ends.
     pub fn active(&self) -> u64 {
         let others = self.deferred + self.scheduled;
         self.depth.pending.saturating_sub(others)
     }
 
-    /// Returns the counts as they are shown outside of the admin pages, with the bytes of all messages.
+    /// Returns the counts in the form shown outside of the admin pages. `bytes` is the size of all messages.
     pub fn told(&self, bytes: u64) -> QueueCounts {
         QueueCounts {
             active: self.depth.pending.saturating_sub(self.scheduled),
@@ -52,21 +52,21 @@ impl MessageCounts {
     }
 }
 
-/// A session of a queue, as a list shows it.
+/// A session of a queue in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRow {
     pub name: String,
-    /// Up to [`SESSION_COUNTED_MAX`].
+    /// The number of messages of the session, at most [`SESSION_COUNTED_MAX`].
     pub messages: u64,
-    /// Bytes of what its holders keep with it, and since when.
+    /// The size of the session state in bytes, and the time at which it was set.
     pub state: Option<(u64, Timestamp)>,
-    /// The end of its newest lock, which may have lapsed.
+    /// The end of the newest lock of the session, which may have expired.
     pub locked_until: Option<Timestamp>,
 }
 
 impl Views {
-    /// Returns the messages of these queues by state, in the order of the queues. In each, up to `most` messages that
-    /// are not available are looked at.
+    /// Returns the message counts of several queues, in the order of `queues`. At most `most` messages that cannot be
+    /// received now are looked at in each queue.
     pub async fn message_counts(
         &self,
         queues: Vec<SubscriptionId>,
@@ -83,8 +83,8 @@ impl Views {
         Ok(counts)
     }
 
-    /// How many messages are scheduled in a topic with these subscriptions, each of them counted once, however many copies of
-    /// it wait. At most `most` copies are looked at.
+    /// Returns the number of messages that are scheduled in a topic with the given subscriptions. A message is counted
+    /// once, regardless of its number of waiting copies. At most `most` copies are looked at.
     pub async fn scheduled_in(
         &self,
         subscriptions: Vec<SubscriptionId>,
@@ -99,7 +99,7 @@ impl Views {
         self.db.read_in_turn(of, count).await
     }
 
-    /// Sessions of a queue by name, of those behind `after`.
+    /// Returns the sessions of a queue in the order of their names, starting after `after`.
     pub async fn message_sessions(
         &self,
         queue: SubscriptionId,
@@ -116,13 +116,13 @@ impl Views {
     }
 }
 
-/// How many queues one read counts, of which it looks at `most` messages each.
+/// Returns the number of queues to count in one read, if the read looks at up to `most` messages of each.
 fn counted_together(most: u64) -> usize {
     let queues = COUNTED_AT_ONCE / most.max(1);
     usize::try_from(queues).unwrap_or(usize::MAX).max(1)
 }
 
-// While a message cannot be received, `next_attempt_at` lies ahead.
+// The `next_attempt_at` of a message is in the future as long as the message cannot be received.
 const COUNTS: &str = "SELECT coalesce(own.pending, 0), coalesce(own.dead_letters, 0), \
      (SELECT min(next_attempt_at) FROM delivery \
          WHERE delivery.subscription_id = wanted.value AND state = 'Pending'), \

@@ -56,32 +56,32 @@ pub use crate::store::rejections::RejectionQuery;
 pub use crate::store::replay::results::{REPLAY_RESULTS_MAX, ReplayResults};
 use crate::wire::dead_letter::{DeadLetterFacts, RecordOf};
 
-/// Rows of one page of a list.
+/// The most rows on one page of a list.
 pub const PAGE_ROWS_MAX: usize = 200;
 
-/// Ids of events that one [`ReadBack`] covers, of any topic.
+/// The number of event ids that one [`ReadBack`] scans, including events of other topics.
 const READ_BACK_SPAN: i64 = 10_000;
 
 /// Queries for lists and pages.
 #[derive(Clone)]
 pub struct Views {
     pub(super) db: Db,
-    /// Its counts.
+    /// The ledger, which counts deliveries.
     pub(super) ledger: Ledger,
 }
 
-/// Which events of a topic to read whole.
+/// Selects the events of a topic to read in full.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadBack {
     pub topic: TopicId,
     /// Only events older than this one.
     pub before: Option<EventKey>,
     pub limit: usize,
-    /// Bytes after which the page ends; the event that exceeds it is still included.
+    /// The size in bytes at which the page ends. The event that exceeds it is still included.
     pub bytes_max: usize,
 }
 
-/// A page of a list, and the key of the next one.
+/// A page of a list, and the key from which the next page continues.
 #[derive(Clone, Debug)]
 pub struct PageOf<T, K> {
     pub rows: Vec<T>,
@@ -89,7 +89,7 @@ pub struct PageOf<T, K> {
 }
 
 impl<T, K> PageOf<T, K> {
-    /// The page of these rows, of which there may be one more than `limit`; if so, there is a next page.
+    /// Makes a page of `rows`. The caller reads one row more than `limit` to find out if there is a next page.
     pub(super) fn of(mut rows: Vec<T>, limit: usize, key: impl Fn(&T) -> K) -> Self {
         let has_more = rows.len() > limit;
         rows.truncate(limit);
@@ -136,31 +136,32 @@ pub struct DeliveryRow {
     pub subscription_id: SubscriptionId,
     pub state: DeliveryState,
     pub attempts: u32,
-    /// `None` once it has ended.
+    /// The time of the next attempt; `None` if the delivery has ended or is deferred.
     pub next_attempt_at: Option<Timestamp>,
     pub published_at: Timestamp,
     pub last_attempt_at: Option<Timestamp>,
     pub last_outcome: Option<Outcome>,
     pub last_status: Option<u16>,
     pub dead_letter_reason: Option<DeadLetterReason>,
-    /// The explanation of the receiver, if it dead-lettered the event itself.
+    /// The receiver's explanation, if the receiver dead-lettered the event itself.
     pub dead_letter: DeadLetterDetails,
     pub ended_at: Option<Timestamp>,
     /// When a dead letter was removed from its queue.
     pub removed_at: Option<Timestamp>,
-    /// The end of its newest lock, which may have lapsed.
+    /// The end of the delivery's newest lock, which may have expired.
     pub locked_until: Option<Timestamp>,
-    /// Is true while a receiver has it deferred.
+    /// True while the delivery is deferred by a receiver.
     pub deferred: bool,
-    /// The blob that it is exported in.
+    /// The name of the blob to which the dead letter was exported.
     pub blob: Option<String>,
     pub resubmission_of: Option<DeliveryId>,
     pub resubmitted_as: Option<DeliveryId>,
 }
 
 impl DeliveryRow {
-    /// Returns the part of the delivery that `role` may see. A receiver may quote the event in its description and
-    /// properties of a dead letter; its reason always stays, as the name of a kind of failure.
+    /// Returns the part of the delivery that `role` may see. The description and properties of a dead letter are
+    /// hidden, because a receiver may quote the event in them. The reason stays visible, since it names a kind of
+    /// failure.
     pub fn seen_by(mut self, role: Role) -> Self {
         if !role.sees_data() {
             self.dead_letter.description = None;
@@ -169,8 +170,8 @@ impl DeliveryRow {
         self
     }
 
-    /// Returns the contents of its dead-letter record besides the event; `None` if it was never dead-lettered or
-    /// dropped.
+    /// Returns the contents of the delivery's dead-letter record without the event; `None` if the delivery was never
+    /// dead-lettered or dropped.
     pub fn dead_letter_facts(&self) -> Option<DeadLetterFacts> {
         Some(DeadLetterFacts {
             reason: self.dead_letter_reason?,
@@ -200,33 +201,32 @@ impl DeliveryRow {
         Some(of.write(event, &self.dead_letter_facts()?))
     }
 
-    /// Returns why it was dead-lettered, as a name: the receiver's reason, else Azure's.
+    /// Returns the name of the dead-letter reason: the receiver's own, otherwise Azure's.
     pub fn reason(&self) -> Option<&str> {
         let own = self.dead_letter.reason.as_deref();
         own.or(self.dead_letter_reason.map(DeadLetterReason::name))
     }
 
-    /// Returns why it was dead-lettered, as a sentence: the receiver's description, else Azure's.
+    /// Returns the description of the dead-letter reason: the receiver's own, otherwise Azure's.
     pub fn reason_description(&self) -> Option<&str> {
         let own = self.dead_letter.description.as_deref();
         own.or(self.dead_letter_reason.map(DeadLetterReason::description))
     }
 }
 
-/// A delivery with its attempts, oldest first, where it comes from, and its resubmissions.
+/// A delivery with its attempts, oldest first, the resubmission that created it, and its own resubmissions.
 #[derive(Clone, Debug)]
 pub struct DeliveryDetail {
     pub row: DeliveryRow,
     pub attempts: Vec<DeliveryAttempt>,
-    /// The resubmission that made it.
+    /// The resubmission that created this delivery.
     pub made_by: Option<LineageRow>,
-    /// Its own, oldest first, at most [`LINEAGE_MAX`].
+    /// The resubmissions of this delivery, oldest first, at most [`LINEAGE_MAX`].
     pub resubmissions: Vec<LineageRow>,
 }
 
 impl DeliveryDetail {
-    /// Returns the part of the delivery that `role` may see. Responses of receivers may have the data of the event in
-    /// them.
+    /// Returns the part of the delivery that `role` may see. Responses of receivers may contain the data of the event.
     pub fn seen_by(mut self, role: Role) -> Self {
         let attempts = self.attempts.iter_mut().filter(|_| !role.sees_data());
         for response in attempts.filter_map(|attempt| attempt.result.response.as_mut()) {
@@ -243,18 +243,18 @@ impl DeliveryDetail {
 pub struct QueueDepth {
     pub pending: u64,
     pub dead_letters: u64,
-    /// When the oldest pending delivery is due, or was.
+    /// The earliest time at which a pending delivery is due; may lie in the past.
     pub next_attempt_at: Option<Timestamp>,
 }
 
 impl QueueDepth {
-    /// For how long the oldest pending delivery has been due.
+    /// Returns the time since the first pending delivery became due; `None` if none is due.
     pub fn overdue(&self, now: Timestamp) -> Option<Duration> {
         let due = self.next_attempt_at.filter(|at| *at < now);
         due.map(|at| now.since(at))
     }
 
-    /// Returns the sums of both, with the earlier of their next attempts.
+    /// Returns the sums of both depths, with the earlier next attempt.
     pub fn plus(self, other: Self) -> Self {
         let due = [self.next_attempt_at, other.next_attempt_at];
         Self {
@@ -266,7 +266,7 @@ impl QueueDepth {
 }
 
 impl Views {
-    /// Notifies of every commit.
+    /// Returns a receiver that is notified of every commit.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.db.changes()
     }
@@ -298,7 +298,7 @@ impl Views {
             .await
     }
 
-    /// The length of the queues of these subscriptions, in their order.
+    /// Returns the queue lengths of `subscriptions`, in the order of the argument.
     pub async fn depths(
         &self,
         subscriptions: Vec<SubscriptionId>,
@@ -393,8 +393,8 @@ fn read_back(
     Ok(page)
 }
 
-/// The ids of the oldest and the newest event, if there are any. Two look-ups at the ends of the table: one
-/// statement with both would scan it.
+/// Returns the ids of the oldest and the newest event, if there are events. Uses two index look-ups, because one
+/// statement with both `min` and `max` would scan the table.
 fn ends(tx: &Connection) -> Result<Option<(i64, i64)>, StoreError> {
     let end = |which: &str| -> Result<Option<i64>, StoreError> {
         tx.value(&format!("SELECT {which}(id) FROM event"), [])
@@ -427,7 +427,8 @@ fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreErr
     })
 }
 
-/// Deliveries in a transfer queue are its owner's.
+/// Selects deliveries with their subscriptions. A transfer queue has the negated id of its owner, so `abs` assigns its
+/// deliveries to the owner.
 const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_id, \
      event.event_type, event.subject, topic.name, event_subscription.name, \
      event_subscription.id, delivery.state, delivery.attempts, delivery.next_attempt_at, \
@@ -487,7 +488,7 @@ const ATTEMPT_COLUMNS: &str = "attempt, started_at, duration_ms, outcome, status
      remote_address, response_headers, response_body, late_outcome, late_status, late_ms, \
      warning";
 
-/// Deliveries of one event with their attempts, and with those of its resubmissions that are theirs.
+/// Returns deliveries of one event, each with its attempts and its resubmissions out of `resubmitted`.
 fn with_lives(
     tx: &Connection,
     rows: Vec<DeliveryRow>,
@@ -543,7 +544,7 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
             error: row.get(5)?,
             remote_address: row.get(6)?,
             warning: row.get(12)?,
-            // Retry-After is not stored, and the delivery shows what its receiver said.
+            // Retry-After is not stored. The receiver's explanation is part of the delivery.
             ..AttemptResult::of(row.get(3)?)
         },
         late: late_outcome
@@ -556,7 +557,7 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
     })
 }
 
-/// The counters of each queue, and the first entry of its index.
+/// Selects the counters of each subscription, and the first due time of its pending deliveries.
 const DEPTHS: &str = "SELECT coalesce(pending, 0), coalesce(dead_letters, 0), \
      (SELECT min(next_attempt_at) FROM delivery \
          WHERE delivery.subscription_id = wanted.value AND state = 'Pending') \

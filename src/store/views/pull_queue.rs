@@ -1,4 +1,4 @@
-//! The queue of a pull subscription: what is available, and what is locked until when.
+//! The queue of a pull subscription: its available, locked and released deliveries.
 
 use rusqlite::{Connection, params};
 
@@ -8,7 +8,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
 use crate::store::sql::Sql;
 
-/// Deliveries of each kind that are counted at most, so that a page costs little however long the queue.
+/// The most deliveries that are counted of the due ones, and of the others, so that a long queue stays cheap to show.
 pub const QUEUE_COUNTED_MAX: usize = 10_000;
 
 /// The pending deliveries of a pull subscription by state.
@@ -20,10 +20,10 @@ pub struct PullQueueState {
     pub locked: u64,
     /// Released, to be received later.
     pub released: u64,
-    /// When the oldest was published.
+    /// The publish time of the oldest counted delivery.
     pub oldest_at: Option<Timestamp>,
-    /// Is true if there are more deliveries than were counted: [`QUEUE_COUNTED_MAX`] of the due ones, and as many of
-    /// the rest.
+    /// True if a count has reached [`QUEUE_COUNTED_MAX`] and may be incomplete. The limit applies to the due
+    /// deliveries, and separately to the others.
     pub is_partial: bool,
 }
 
@@ -31,9 +31,9 @@ pub struct PullQueueState {
 #[derive(Clone, Debug)]
 pub struct PullQueue {
     pub state: PullQueueState,
-    /// Locked ones; the lock that ends first comes first.
+    /// Locked deliveries, sorted by the end of the lock.
     pub locked: Vec<DeliveryRow>,
-    /// The next ones to be received, in that order.
+    /// The next deliveries to be received, in the order of receipt.
     pub next: Vec<DeliveryRow>,
 }
 
@@ -58,8 +58,7 @@ impl Views {
     }
 }
 
-// While a delivery is locked, `next_attempt_at` is the end of its lock, so in the index the locked ones
-// follow the due ones.
+// `next_attempt_at` of a locked delivery is the end of its lock, so locked deliveries follow due ones in the index.
 const NEXT: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = 'Pending' \
      AND delivery.next_attempt_at <= ?2 ORDER BY delivery.next_attempt_at, delivery.id LIMIT ?3";
 const LOCKED: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = 'Pending' \

@@ -1,4 +1,4 @@
-//! Addresses of nodes (rule S10.2): of entities, of their sub-queues, and of what manages them.
+//! Addresses of AMQP nodes (rule S10.2): of entities, of their sub-queues, and of their management nodes.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum Address {
     Management(EntityAddress),
 }
 
-/// The relative address: what tokens for it name.
+/// Writes the relative address, which tokens for the node name.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -30,7 +30,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Returns the entity that it is, or is about.
+    /// Returns the entity at this address, or the entity that the management node at this address manages.
     pub fn entity(&self) -> Option<&EntityAddress> {
         match self {
             Self::Coordinator | Self::Tokens => None,
@@ -38,8 +38,8 @@ impl Address {
         }
     }
 
-    /// Reads an address, absolute or relative; the words that are not names in any letter case. `None` if it
-    /// names nothing.
+    /// Reads an absolute or relative address. Fixed words such as `$cbs` may be in any letter case. Returns `None` if
+    /// the address names no node.
     pub fn parse(text: &str) -> Option<Self> {
         let path = match text.split_once("://") {
             Some((_scheme, rest)) => rest.split_once('/').map_or("", |(_host, path)| path),

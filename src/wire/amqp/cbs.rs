@@ -1,4 +1,4 @@
-//! Requests to `$cbs`: tokens for what a connection wants to do (rule S10.3).
+//! Requests to `$cbs`: the tokens that authorize a connection (rule S10.3).
 
 use crate::model::access::Secret;
 use crate::wire::amqp::condition::{ARGUMENT_ERROR, AmqpError};
@@ -17,7 +17,7 @@ const PUT_TOKEN: &str = "put-token";
 #[derive(Clone, Debug)]
 pub struct PutToken {
     pub kind: TokenKind,
-    /// The URL that it is meant for.
+    /// The URL that the token is meant for.
     pub audience: String,
     pub token: Secret,
 }
@@ -63,7 +63,7 @@ impl PutToken {
     }
 }
 
-/// The answer to the request with the id `correlation`, which keeps its type.
+/// Returns the answer to a request. The correlation-id is `correlation`, the id of the request, in its own type.
 pub fn reply(correlation: Option<Value>, status: u16, description: &str) -> Vec<u8> {
     let properties = MessageProperties {
         correlation_id: correlation,

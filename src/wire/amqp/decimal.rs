@@ -1,8 +1,8 @@
 //! Decimals as bytes: numbers of 32, 64 and 128 bits in the binary encoding of IEEE 754.
 //!
 //! Azure's own library encodes numbers of 128 bits differently: it shifts the upper half of the exponent by nine bits
-//! instead of seven. Neither that library nor Python's client reads anything else. So both forms are read, and Azure's
-//! is written.
+//! instead of seven. That library and Python's client read only this form. This module reads the standard form and
+//! Azure's form, and writes Azure's form.
 
 use std::cmp::Ordering;
 
@@ -10,17 +10,17 @@ use bytes::Bytes;
 
 use crate::model::rule::DecimalNumber;
 
-/// Azure's library has numbers of 96 bits, with so many digits behind the point.
+/// Azure's library has decimals with a coefficient of 96 bits and up to 28 decimal places.
 const AZURE_BITS: u32 = 96;
 const AZURE_SCALE_MAX: i32 = 28;
 
 /// The first byte of Azure's form, without the sign. Its exponents all have the same upper half.
 const AZURE_START: u8 = 0x0c;
 
-/// The exponent of Azure's form without any digits behind the point, in its lower half.
+/// The lower half of the exponent in Azure's form, for a number without decimal places.
 const AZURE_WHOLE: u8 = 32;
 
-/// How the bits of a decimal are divided.
+/// The layout of the bits of a decimal.
 struct DecimalLayout {
     exponent_bits: u32,
     bias: i32,
@@ -43,7 +43,7 @@ impl DecimalLayout {
     }
 }
 
-/// Returns the number that the bytes of a decimal stand for; `None` for infinity and for what is no number.
+/// Returns the number that the bytes of a decimal stand for; `None` for infinity, NaN and bytes that are no decimal.
 pub(super) fn read(bytes: &[u8]) -> Option<DecimalNumber> {
     let layout = DecimalLayout::of(bytes.len())?;
     if let Some(decimal) = read_azure(bytes) {
@@ -68,7 +68,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<DecimalNumber> {
             (bits >> below, bits & ((1 << below) - 1))
         }
     };
-    // More digits than there may be stand for zero.
+    // A coefficient with more digits than the format allows stands for zero.
     let is_canonical = digits < 10_u128.pow(layout.digits);
     let digits = if is_canonical { digits as i128 } else { 0 };
     let exponent = i32::try_from(exponent).ok()? - layout.bias;
@@ -78,7 +78,8 @@ pub(super) fn read(bytes: &[u8]) -> Option<DecimalNumber> {
     ))
 }
 
-/// The standard has numbers of this form, too, but nobody has any use for them: all are less than 1E-4570.
+/// Reads a decimal in Azure's form. The same bytes are numbers in the standard form, too, but all of them are less than
+/// 1E-4570, so nobody uses them.
 fn read_azure(bytes: &[u8]) -> Option<DecimalNumber> {
     let [first, second, 0, 0, digits @ ..] = bytes else {
         return None;
@@ -100,14 +101,14 @@ pub(super) fn is_written(bytes: &[u8]) -> bool {
     written.is_some_and(|written| *written == *bytes)
 }
 
-/// Returns the bytes of a decimal, rounded to as many digits as there is room for; `None` for a number that is too
-/// large.
+/// Returns the bytes of a decimal in Azure's form, rounded to the decimal places that fit; `None` for a number that is
+/// too large.
 pub(super) fn write_rounded(decimal: DecimalNumber) -> Option<Bytes> {
     let mut places = (0..=AZURE_SCALE_MAX).rev();
     write(decimal).or_else(|| places.find_map(|places| write(rounded(decimal, places))))
 }
 
-/// Rounds a number to so many decimal places, and halves to an even digit.
+/// Rounds a number to `places` decimal places, and rounds halves to an even digit.
 fn rounded(decimal: DecimalNumber, places: i32) -> DecimalNumber {
     let Ok(surplus) = u32::try_from(-places - decimal.exponent()) else {
         return decimal;

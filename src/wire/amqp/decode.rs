@@ -1,4 +1,4 @@
-//! Bytes to values, within bounds.
+//! Decodes AMQP values from bytes, with limits on their depth and number.
 
 use std::fmt::Write;
 
@@ -12,23 +12,24 @@ use crate::wire::amqp::descriptor::number;
 use crate::wire::amqp::encode::element_type;
 use crate::wire::amqp::value::{Array, ElementType, Map, Value};
 
-/// The number of levels to which values may be nested: as many as the clients for .NET and Python read, and few enough
-/// for any stack.
+/// The number of levels to which values may be nested. The clients for .NET and Python read up to this depth, and it is
+/// small enough for any stack.
 const DEPTH_MAX: usize = 64;
 
-/// How many values a list, map or array of a message may have: Python's client reads none with more.
+/// The number of values that a list, map or array of a message may have. Python's client reads no larger ones.
 const COMPOUND_VALUES_MAX: usize = 65_536;
 
-/// The number of values that the decoding of one message may make. The largest request, which settles or schedules
-/// 4,500 messages, stays below. A byte can stand for a value that takes forty in memory. And since the elements of an
-/// array may take no bytes at all, there are never more values than bytes.
+/// The number of values that the decoding of one message may create. The largest request, which settles or schedules
+/// 4,500 messages, stays below this limit. The limit is needed because one encoded byte can become a value of forty
+/// bytes in memory. A decoder also creates no more values than it has bytes, because the elements of an array may be
+/// encoded in no bytes at all.
 const VALUES_MAX: usize = 32_768;
 
-/// The number of values that a frame may have beside its message. Anybody can send frames, and real ones have less than
-/// a hundred.
+/// The number of values that a frame may have in addition to its message. Anybody can send frames, and frames of real
+/// clients have fewer than a hundred values.
 const FRAME_VALUES_MAX: usize = 4_096;
 
-/// Why bytes are no value.
+/// The reason why bytes cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error("the bytes end in the middle of a value")]
@@ -80,8 +81,8 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// Returns the condition that tells a sender whether trying again can help. It never can, and clients know that of
-    /// these conditions.
+    /// Returns the AMQP error condition for the sender. Clients do not retry after any of these conditions, since a
+    /// retry never helps.
     pub fn condition(&self) -> &'static str {
         match self {
             Self::Truncated
@@ -103,7 +104,7 @@ impl DecodeError {
     }
 }
 
-/// Reads values from bytes, one after the other. Binaries are slices of them, not copies.
+/// Reads values from bytes, one after the other. Binaries are slices of these bytes, not copies.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     bytes: Bytes,
@@ -149,7 +150,7 @@ impl Decoder {
         self.bytes.first().copied()
     }
 
-    /// A decoder of the keys and values of the map that comes next.
+    /// Returns a decoder for the keys and values of the next value, which must be a map.
     pub(super) fn inside_map(&mut self) -> Result<Self, DecodeError> {
         let code = self.byte()?;
         if !matches!(code, 0xc1 | 0xd1) {
@@ -164,8 +165,8 @@ impl Decoder {
         self.nested(0)
     }
 
-    /// Steps over a value and returns its bytes. What is inside is not looked at, so this costs the same for
-    /// any value.
+    /// Skips a value and returns its bytes. The content of the value is not decoded, so the cost is the same for any
+    /// value.
     pub fn raw(&mut self) -> Result<Bytes, DecodeError> {
         let mut at = 0;
         let mut open = 1; // values to step over; each descriptor adds one
@@ -190,7 +191,7 @@ impl Decoder {
         self.take(at)
     }
 
-    /// Reads the descriptor of the described value that comes next. Returns its number.
+    /// Reads the descriptor of the next value, which must be a described value, and returns the descriptor's number.
     pub fn descriptor(&mut self) -> Result<u64, DecodeError> {
         if self.byte()? != 0x00 {
             return Err(unexpected("a described value", format_args!("another")));
@@ -212,7 +213,7 @@ impl Decoder {
         Ok(Value::Described(Box::new((descriptor, value))))
     }
 
-    /// The value after its constructor.
+    /// Reads the content of a value whose constructor `code` has been read.
     fn content(&mut self, code: u8, depth: usize) -> Result<Value, DecodeError> {
         self.values_left = self
             .values_left
@@ -274,7 +275,7 @@ impl Decoder {
         })
     }
 
-    /// A decoder of a compound's content, and the number of its values.
+    /// Returns a decoder for the content of a list, map or array, and the number of its values.
     fn compound(&mut self, code: u8) -> Result<(Self, usize), DecodeError> {
         let mut inside = Self {
             bytes: self.sized(code)?,
@@ -297,7 +298,7 @@ impl Decoder {
     }
 
     fn sequence(&mut self, count: usize, depth: usize) -> Result<Vec<Value>, DecodeError> {
-        // What is said is not what is there, so nothing is reserved for it.
+        // No capacity is reserved, since the stated count may be larger than the real one.
         let mut values = Vec::new();
         for _ in 0..count {
             values.push(self.nested(depth + 1)?);
@@ -313,7 +314,7 @@ impl Decoder {
         Ok(pairs)
     }
 
-    /// Reads an array from its constructor on, which stands once for all elements.
+    /// Reads the content of an array: one constructor for all elements, then the elements.
     fn elements(&mut self, count: usize, depth: usize) -> Result<Array, DecodeError> {
         let mut descriptors = Vec::new();
         let code = loop {
@@ -366,7 +367,7 @@ impl Decoder {
                 0x94 => !decimal::is_written(&content),
                 _ => false,
             };
-            // The length of a text stands before it, in one byte or four.
+            // The length of a text precedes the text, in one byte or four.
             let text = match code {
                 0xa1 => content.get(1..),
                 0xb1 => content.get(4..),
@@ -393,9 +394,10 @@ impl Decoder {
         self.leave(&inside)
     }
 
-    /// Checks the content of a map. Python's client cannot read keys that are lists, maps or described, Go's cannot
-    /// read keys that are binaries, and JavaScript's cannot read keys that have a meaning for its own objects. Python's
-    /// client sends keys that are bytes as binaries: those become texts.
+    /// Checks the content of a map. Rejects keys that some client cannot read: Python's client cannot read lists, maps
+    /// and described values as keys, and JavaScript's client cannot read the key `__proto__`. Go's client cannot read
+    /// binaries as keys, but Python's client sends them for keys of the type bytes: if a binary is UTF-8, it becomes a
+    /// text.
     fn check_pairs(&mut self, count: usize, depth: usize) -> Result<(), DecodeError> {
         if !count.is_multiple_of(2) {
             return Err(DecodeError::OddMap);
@@ -433,7 +435,7 @@ impl Decoder {
             return Err(DecodeError::UnknownType(code));
         }
         if code >> 4 == 0x4 {
-            // Elements that take no bytes take memory of whoever reads them.
+            // Elements that are encoded in no bytes still take memory in a client that reads them.
             let left = self.values_left.checked_sub(count);
             self.values_left = left.ok_or(DecodeError::TooMany(self.values_max))?;
             return Ok(());
@@ -455,7 +457,7 @@ impl Decoder {
         self.take(length)
     }
 
-    /// A size or count: of four bytes where bit 4 of the code is set, else of one.
+    /// Reads a size or a count: four bytes if bit 4 of `code` is set, otherwise one byte.
     fn length(&mut self, code: u8) -> Result<usize, DecodeError> {
         Ok(match code & 0x10 {
             0 => usize::from(self.byte()?),
@@ -510,7 +512,7 @@ fn is_binary(code: u8) -> bool {
     matches!(code, 0xa0 | 0xb0)
 }
 
-/// Returns whether the next value, a binary, is UTF-8 as far as it is there.
+/// Returns whether `bytes` begin with a binary whose content is UTF-8.
 fn begins_with_text(bytes: &[u8]) -> bool {
     let content = match bytes {
         [0xa0, length, rest @ ..] => rest.get(..usize::from(*length)),
@@ -523,7 +525,7 @@ fn begins_with_text(bytes: &[u8]) -> bool {
     content.is_none_or(|content| std::str::from_utf8(content).is_ok())
 }
 
-/// Returns whether the next value is the text `__proto__`, or becomes it.
+/// Returns whether `bytes` begin with the text `__proto__`, or with a binary that becomes this text.
 fn begins_with_proto(bytes: &[u8]) -> bool {
     match bytes {
         [0xa0 | 0xa1 | 0xa3, 9, text @ ..] | [0xb0 | 0xb1 | 0xb3, 0, 0, 0, 9, text @ ..] => {
@@ -539,7 +541,8 @@ fn is_element_of_all(code: u8) -> bool {
     !is_compound(code) && code >> 4 != 0x4 && !matches!(code, 0x73 | 0x74 | 0x84 | 0x94)
 }
 
-/// Rejects a value that is nested too deep to have others inside, even if it is empty: Python's client does, too.
+/// Rejects a list, map, array or described value at the largest depth, even if it is empty. Python's client rejects it,
+/// too.
 fn check_depth(code: u8, depth: usize) -> Result<(), DecodeError> {
     if depth >= DEPTH_MAX && has_inside(code) {
         return Err(DecodeError::TooDeep);
@@ -561,7 +564,8 @@ fn is_constructor(code: u8) -> bool {
     }
 }
 
-/// How many bytes follow the constructor `code`, by the standard's rule: its first digit says so.
+/// Returns the number of bytes that follow the constructor `code`. By the standard, the first hexadecimal digit of the
+/// code determines this number.
 fn width(code: u8, content: &[u8]) -> Result<usize, DecodeError> {
     if !is_constructor(code) {
         return Err(DecodeError::UnknownType(code));
@@ -582,19 +586,19 @@ fn width(code: u8, content: &[u8]) -> Result<usize, DecodeError> {
     })
 }
 
-/// Returns the error that `found` stands where `expected` should.
+/// Returns the error for `found` in the place of `expected`.
 pub(super) fn unexpected(expected: &'static str, found: impl std::fmt::Debug) -> DecodeError {
     let mut start = FoundStart::default();
-    // It fails when there is no more room, so that a large value is not written to its end.
+    // The write fails when the text is full, so that a large value is not written to its end.
     let _ = write!(start, "{found:?}");
     let found = start.0;
     DecodeError::Unexpected { expected, found }
 }
 
-/// The name by which JavaScript's objects have their prototype.
+/// The property of a JavaScript object that refers to its prototype.
 pub(super) const PROTO: &str = "__proto__";
 
-/// Characters of what was found that a message repeats.
+/// The number of characters of an unexpected value that an error message repeats.
 const FOUND_MAX: usize = 80;
 
 /// The beginning of a text that is being written.

@@ -1,8 +1,9 @@
-//! Values to bytes, each in its shortest encoding.
+//! Encodes AMQP values as bytes, each in its shortest encoding.
 
 use crate::wire::amqp::value::{Array, ElementType, Value};
 
-/// The widest content whose size and count fit into one byte each, one of them counting itself.
+/// The largest content, in bytes, of a list, map or array with a size of one byte. The size includes the byte of the
+/// count.
 const SMALL_MAX: usize = 254;
 
 /// Appends the encoding of `value`.
@@ -84,7 +85,7 @@ fn variable(small: u8, large: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Size and count come first, so they are filled in afterwards.
+/// Appends a list, map or array. Its size and count precede the content and are filled in after the content is written.
 fn compound(
     small: u8,
     large: u8,
@@ -111,7 +112,7 @@ fn compound(
     }
 }
 
-/// Appends a map whose keys and values, so many of them, are encoded already.
+/// Appends a map with the encoded `entries`. `count` is the number of keys and values.
 pub(super) fn encode_map(entries: &[u8], count: usize, out: &mut Vec<u8>) {
     compound(0xc1, 0xd1, count, out, |out| out.extend_from_slice(entries));
 }
@@ -122,7 +123,7 @@ fn length_of(length: usize) -> [u8; 4] {
         .to_be_bytes()
 }
 
-/// The elements of an array share one constructor: the widest one of their type.
+/// Appends the constructor and the elements of an array. All elements share one constructor, the widest of their type.
 fn elements(array: &Array, out: &mut Vec<u8>) {
     for descriptor in &array.descriptors {
         out.push(0x00);
@@ -134,7 +135,7 @@ fn elements(array: &Array, out: &mut Vec<u8>) {
     }
 }
 
-/// The type that an array of such values has.
+/// Returns the element type of an array of values like `value`.
 pub(super) fn element_type(value: &Value) -> ElementType {
     let code = match value {
         Value::Null => 0x40,
@@ -161,13 +162,13 @@ pub(super) fn element_type(value: &Value) -> ElementType {
         Value::List(_) => 0xd0,
         Value::Map(_) => 0xd1,
         Value::Array(_) => 0xf0,
-        // The descriptors of an array's values stand in the array.
+        // The descriptors of an array's elements are a part of the array, not of its element type.
         Value::Described(described) => return element_type(&described.1),
     };
     ElementType(code)
 }
 
-/// An element without its constructor.
+/// Appends an element of an array, without its constructor.
 fn element(value: &Value, out: &mut Vec<u8>) {
     let sized = |bytes: &[u8], out: &mut Vec<u8>| {
         out.extend(length_of(bytes.len()));
@@ -218,7 +219,7 @@ fn element(value: &Value, out: &mut Vec<u8>) {
 }
 
 impl Value {
-    /// Its encoding.
+    /// Returns the encoding of the value.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         encode(self, &mut out);

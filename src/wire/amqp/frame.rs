@@ -1,4 +1,4 @@
-//! Frames: bytes of a connection cut into what belongs together.
+//! Frames and protocol headers of a connection.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -10,10 +10,10 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Bytes of a protocol header.
+    /// The length of a protocol header in bytes.
     pub const LENGTH: usize = 8;
 
-    /// Its header.
+    /// Returns the header of the protocol.
     pub fn header(self) -> [u8; Self::LENGTH] {
         match self {
             Self::Amqp => *b"AMQP\x00\x01\x00\x00",
@@ -21,14 +21,14 @@ impl Protocol {
         }
     }
 
-    /// The protocol that `header` opens; `None` for one that is not spoken here.
+    /// Returns the protocol that `header` announces; `None` for a protocol that is not supported.
     pub fn of(header: &[u8]) -> Option<Self> {
         let mut spoken = [Self::Amqp, Self::Sasl].into_iter();
         spoken.find(|each| each.header() == header)
     }
 }
 
-/// Which layer a frame belongs to.
+/// The layer that a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
     Amqp,
@@ -40,11 +40,11 @@ pub enum FrameKind {
 pub struct Frame {
     pub kind: FrameKind,
     pub channel: u16,
-    /// Empty in a frame that only says that its sender is there.
+    /// The content of the frame; empty in a heartbeat.
     pub body: Bytes,
 }
 
-/// Why bytes are no frame.
+/// The reason why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     #[error("a frame has {size} bytes; at most {max} were agreed")]
@@ -55,10 +55,10 @@ pub enum FrameError {
     UnknownType(u8),
 }
 
-/// Bytes in front of a frame's body.
+/// The length of a frame header in bytes.
 const HEAD: usize = 8;
 
-/// Takes the first frame out of `buffer`; `None` until all of it is there.
+/// Takes the first frame out of `buffer`; `None` until the whole frame has arrived.
 pub fn next_frame(buffer: &mut BytesMut, size_max: u32) -> Result<Option<Frame>, FrameError> {
     let Some(head) = buffer.first_chunk::<HEAD>() else {
         return Ok(None);

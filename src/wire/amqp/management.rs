@@ -1,4 +1,4 @@
-//! Requests to `$management` of an entity, and their replies (rule S10.8).
+//! Requests to the `$management` node of an entity, and their replies (rule S10.8).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::wire::amqp::outcome::{Changes, DeadLettering, ReceiverOutcome, change
 use crate::wire::amqp::rule;
 use crate::wire::amqp::value::{ElementType, FromValue, Map, Value, get};
 
-/// The last part of the node's name.
+/// The last part of the address of a management node.
 pub const NODE: &str = "$management";
 
 const PREFIX: &str = "com.microsoft:";
 
-/// Tokens, numbers or messages of one request.
+/// The largest number of lock tokens, sequence numbers or messages of one request.
 const ITEMS_MAX: usize = 4_500;
 
 /// An operation that a management request asks of an entity.
@@ -41,10 +41,10 @@ pub enum EntityOperation {
         /// Is true if the answer leaves out the bodies of the messages.
         omit_body: bool,
     },
-    /// Messages that were deferred.
+    /// Receives deferred messages by their sequence numbers.
     ReceiveNumbers {
         numbers: Vec<i64>,
-        /// Locks them; otherwise they are removed.
+        /// Is true if the messages are locked, and false if they are removed.
         lock: bool,
         session: NamedSession,
     },
@@ -52,7 +52,7 @@ pub enum EntityOperation {
         tokens: Vec<Uuid>,
         outcome: ReceiverOutcome,
     },
-    /// The oldest messages that nobody holds.
+    /// Deletes the oldest messages that are not locked.
     DeleteBatch {
         count: usize,
         enqueued_before: Timestamp,
@@ -66,7 +66,8 @@ pub enum EntityOperation {
         session: String,
         state: Option<Bytes>,
     },
-    /// The sessions whose state was set since then, or those that have messages or a state.
+    /// Lists the sessions whose state was set since `state_set_since`, or without this moment the sessions that have
+    /// messages or a state.
     Sessions {
         state_set_since: Option<Timestamp>,
         skip: usize,
@@ -84,7 +85,7 @@ pub enum EntityOperation {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedSession {
     pub id: Option<String>,
-    /// The link that holds it, which stands for it where no id does.
+    /// The link that holds the session. It identifies the session if there is no id.
     pub link: Option<String>,
 }
 
@@ -134,26 +135,26 @@ impl EntityOperation {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ManagementReply {
     Done,
-    /// The moments at which the locks end, in the order of the tokens.
+    /// The moments at which the locks end, in the order of the lock tokens in the request.
     LocksRenewed(Vec<Timestamp>),
     Peeked(Vec<Bytes>),
     Received(Vec<(Uuid, Bytes)>),
     /// The number of deleted messages.
     Deleted(usize),
-    /// Numbers of the messages, in their order.
+    /// The sequence numbers of the messages, in the order of the messages in the request.
     Scheduled(Vec<i64>),
-    /// When the lock of the session ends.
+    /// The moment at which the lock of the session ends.
     SessionRenewed(Timestamp),
     SessionState(Option<Bytes>),
     Sessions {
-        /// Where the next request goes on.
+        /// The value of `skip` for the next request.
         skip: usize,
         names: Vec<String>,
     },
     Rules(Vec<Rule>),
 }
 
-/// The name of a request, before anything else of it is read.
+/// Returns the name of the operation that a request asks for, without reading the rest of the request.
 pub fn operation_name(message: &Message) -> Option<String> {
     let properties = message.application_properties().ok()?;
     let name = get(&properties, "operation")?.as_text()?;
@@ -183,7 +184,7 @@ impl EntityOperation {
 /// The arguments of a request.
 struct Arguments {
     body: Map,
-    /// The name of the link that the request is made for.
+    /// The value of `associated-link-name`: the link that the request is made for.
     link: Option<String>,
 }
 
@@ -294,20 +295,20 @@ impl Arguments {
         self.list("lock-tokens")
     }
 
-    /// Each token once, since what is settled cannot be settled again.
+    /// Returns each lock token once, since a settled message cannot be settled again.
     fn distinct_tokens(&self) -> Result<Vec<Uuid>, AmqpError> {
         let (mut tokens, mut named) = (self.tokens()?, HashSet::new());
         tokens.retain(|token| named.insert(*token));
         Ok(tokens)
     }
 
-    /// A number that may be missing, and is never negative.
+    /// Returns a number that is never negative; 0 if it is missing.
     fn count(&self, name: &str) -> Result<usize, AmqpError> {
         let count: Option<u32> = self.optional(name)?;
         Ok(count.unwrap_or(0) as usize)
     }
 
-    /// A moment; `None` as well for those beyond all others, which stand for none.
+    /// Returns a moment. Returns `None` if it is missing or later than `NEVER`.
     fn moment(&self, name: &str) -> Result<Option<Timestamp>, AmqpError> {
         match get(&self.body, name) {
             None | Some(Value::Null) => Ok(None),
@@ -350,7 +351,7 @@ impl Arguments {
 }
 
 impl ManagementReply {
-    /// The status, and the body.
+    /// Returns the status code and the body of the reply.
     fn content(&self) -> (u16, Map) {
         let entry = |name: &str, value| vec![(Value::from(name), value)];
         let moments = |moments: &[Timestamp]| {
@@ -388,7 +389,7 @@ impl ManagementReply {
             Self::Sessions { skip, names } => {
                 let has_sessions = !names.is_empty();
                 let names: Vec<_> = names.iter().map(|name| name.as_str().into()).collect();
-                // azure-servicebus for Python cannot read an array of nothing.
+                // azure-servicebus for Python cannot read an empty array.
                 let list = if names.is_empty() {
                     Value::List(names)
                 } else {
@@ -410,7 +411,7 @@ impl ManagementReply {
     }
 }
 
-/// The answer to the request with the id `correlation`, which keeps its type.
+/// Returns the reply to a request. The correlation-id is `correlation`, the id of the request, in its own type.
 pub fn reply(correlation: Option<Value>, answer: &Result<ManagementReply, AmqpError>) -> Vec<u8> {
     let properties = MessageProperties {
         correlation_id: correlation,
@@ -433,7 +434,7 @@ pub fn reply(correlation: Option<Value>, answer: &Result<ManagementReply, AmqpEr
     Message::of(&properties, status, Value::Map(body)).to_bytes()
 }
 
-/// The status that belongs to an error.
+/// Returns the status code for an error.
 pub fn status_of(error: &AmqpError) -> u16 {
     match error.condition.as_ref() {
         ARGUMENT_ERROR | MESSAGE_SIZE_EXCEEDED | NOT_ALLOWED => 400,

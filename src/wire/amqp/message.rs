@@ -1,7 +1,8 @@
-//! Messages taken apart into sections, whose bytes are kept as they came (rule S2, 10.6).
+//! AMQP messages as a list of sections, whose bytes are kept as they were received (rule S2, 10.6).
 //!
-//! Messages are stored as they were sent. When one leaves, only what the broker adds is encoded anew: the header, the
-//! annotations, and the application properties where a settlement or a rule changed them.
+//! Messages are stored as they were sent. When the broker delivers a message, it encodes only the sections that it
+//! changes: the header, the annotations, the properties if they state the expiry, and the application properties if a
+//! settlement or a rule changed them.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -30,15 +31,15 @@ const FOOTER: u64 = 0x78;
 /// Annotations that Service Bus knows.
 pub mod annotation {
     pub const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
-    /// When a message is to be delivered, as JMS has it.
+    /// The moment at which a message is to be delivered, as JMS clients state it.
     pub const DELIVERY_TIME: &str = "x-opt-delivery-time";
     pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
     pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
-    /// Among those of the delivery.
+    /// The lock token, a delivery annotation.
     pub const LOCK_TOKEN: &str = "x-opt-lock-token";
     pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
     pub const MESSAGE_STATE: &str = "x-opt-message-state";
-    /// Among those of the delivery, of a message that is peeked without its body.
+    /// The size of the body, a delivery annotation of a message that is peeked without its body.
     pub const OMITTED_BODY_SIZE: &str = "omitted-message-body-size";
     pub const PARTITION_KEY: &str = "x-opt-partition-key";
     pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
@@ -57,7 +58,7 @@ pub mod annotation {
     ];
 }
 
-/// An encoded message, cut into its sections. Each includes its descriptor.
+/// An encoded message, split into its sections. The bytes of a section include its descriptor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     header: Bytes,
@@ -96,11 +97,11 @@ pub struct MessageProperties {
     /// The session of the message.
     pub group_id: Option<String>,
     pub group_sequence: Option<u32>,
-    /// The session of replies to it.
+    /// The session of replies to the message.
     pub reply_to_group_id: Option<String>,
 }
 
-/// All that stands around the body of a message, to be changed.
+/// The decoded sections before the body of a message, to be changed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MessageParts {
     pub header: Header,
@@ -109,7 +110,7 @@ pub struct MessageParts {
     pub application_properties: Map,
 }
 
-/// The values that the broker sets in a message when it hands it out.
+/// The values that the broker sets in a message when it delivers the message.
 #[derive(Clone, Debug, Default)]
 pub struct Handout {
     /// The number of deliveries before this one.
@@ -117,24 +118,25 @@ pub struct Handout {
     pub lock_token: Option<Uuid>,
     /// The broker's annotations, which replace all of `annotation::OF_BROKER` in the message.
     pub annotations: Vec<(&'static str, Value)>,
-    /// Changes of application properties: a new value, or `None` to remove the property. The first of two for one
-    /// property counts.
+    /// Changes of application properties: a new value, or `None` to remove the property. If there are several changes
+    /// of one property, the first counts.
     pub properties: Vec<(String, Option<Value>)>,
-    /// An encoded map of application properties that receivers have set, after those changes; or nothing.
+    /// An encoded map of application properties that receivers have set, or no bytes. Changes in `properties` take
+    /// precedence.
     pub set: Bytes,
     pub life: Option<MessageLife>,
 }
 
-/// How long a message lives.
+/// The lifetime of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageLife {
     pub from: Timestamp,
-    /// By the queue that it is in.
+    /// The longest time to live that the queue of the message allows.
     pub longest: Option<Duration>,
 }
 
 impl MessageLife {
-    /// The lesser of what the queue says and what the sender says, if one of them says anything.
+    /// Returns the shorter of the times to live of the queue and of the message, if at least one of them is set.
     fn effective(self, own: Option<Duration>) -> Option<Duration> {
         match (own, self.longest) {
             (Some(own), Some(longest)) => Some(own.min(longest)),
@@ -144,7 +146,7 @@ impl MessageLife {
 }
 
 impl Message {
-    /// Reads a message, and checks the sections that are looked into.
+    /// Reads a message, and checks that all sections except the body and the footer can be decoded.
     pub fn parse(encoded: &Bytes) -> Result<Self, DecodeError> {
         let message = Self::split(encoded)?;
         message.header()?;
@@ -155,19 +157,19 @@ impl Message {
         Ok(message)
     }
 
-    /// Reads a message that somebody sends, see [`Message::as_sent`].
+    /// Reads a message from a sender, see [`Message::as_sent`].
     pub fn sent(encoded: &Bytes) -> Result<Self, DecodeError> {
         Self::split(encoded)?.as_sent()
     }
 
-    /// The message in the form in which all clients can read it; rejects what they cannot.
+    /// Returns the message in the form that all clients can read. Rejects a message that has no such form.
     pub fn as_sent(self) -> Result<Self, DecodeError> {
         let body = sent::body(self.body)?;
         Self { body, ..self }.with_sent_head()
     }
 
-    /// Returns the message with everything around its body in the form that all clients can read. Rejects what they
-    /// cannot read.
+    /// Returns the message with all sections except the body in the form that all clients can read. Rejects a message
+    /// with a section that has no such form.
     pub fn with_sent_head(self) -> Result<Self, DecodeError> {
         self.header()?;
         let message = Self {
@@ -190,7 +192,7 @@ impl Message {
         Ok(message)
     }
 
-    /// Rejects what has a larger header, or larger annotations and properties, than a message may have.
+    /// Rejects a message whose header, annotations and properties together are larger than `HEAD_BYTES_MAX`.
     pub fn check_head(&self) -> Result<(), DecodeError> {
         match self.head_bytes() {
             bytes if bytes > HEAD_BYTES_MAX => Err(DecodeError::HeadTooLarge(bytes)),
@@ -198,7 +200,7 @@ impl Message {
         }
     }
 
-    /// Bytes of what stands before the body and stays with the message.
+    /// Returns the number of bytes of the sections before the body, without the delivery annotations.
     pub fn head_bytes(&self) -> usize {
         let sections = [
             &self.header,
@@ -209,14 +211,14 @@ impl Message {
         sections.iter().map(|each| each.len()).sum()
     }
 
-    /// Bytes of all of it.
+    /// Returns the number of bytes of all sections.
     pub fn bytes(&self) -> usize {
         let others = [&self.delivery_annotations, &self.body, &self.footer];
         self.head_bytes() + others.iter().map(|each| each.len()).sum::<usize>()
     }
 
-    /// Splits an encoded message into its sections, which are not looked into. This is for messages that were checked
-    /// before, and costs the same for any properties.
+    /// Splits an encoded message into its sections without decoding them. Is meant for messages that were checked
+    /// before. The cost does not depend on the content of the sections.
     pub fn split(encoded: &Bytes) -> Result<Self, DecodeError> {
         let mut message = Self::default();
         let mut rest = Decoder::new(encoded.clone());
@@ -226,8 +228,8 @@ impl Message {
             let section = rest.raw()?;
             let code = Decoder::new(section.clone()).descriptor()?;
             let to = from + section.len();
-            // In any order: Python's client writes the delivery annotations last, JavaScript's the footer before the
-            // body.
+            // Sections may be in any order: Python's client writes the delivery annotations last, and JavaScript's
+            // client writes the footer before the body.
             let place = match code {
                 HEADER => &mut message.header,
                 DELIVERY_ANNOTATIONS => &mut message.delivery_annotations,
@@ -248,12 +250,12 @@ impl Message {
         Ok(message)
     }
 
-    /// A message whose body is a value, as the broker writes its own.
+    /// Returns a message whose body is a value. The broker's own messages have this form.
     pub fn of(properties: &MessageProperties, application_properties: Map, body: Value) -> Self {
         Self::with_body(properties, application_properties, section(VALUE, body))
     }
 
-    /// A message whose body is bytes.
+    /// Returns a message whose body is bytes.
     pub fn of_data(
         properties: &MessageProperties,
         application_properties: Map,
@@ -273,7 +275,7 @@ impl Message {
         }
     }
 
-    /// The header, or what stands for one.
+    /// Returns the header, or the default header if the message has none.
     pub fn header(&self) -> Result<Header, DecodeError> {
         let Some(value) = content(&self.header)? else {
             return Ok(Header::default());
@@ -291,12 +293,12 @@ impl Message {
         })
     }
 
-    /// The annotations that travel with the message.
+    /// Returns the message annotations.
     pub fn annotations(&self) -> Result<Map, DecodeError> {
         map_of(&self.message_annotations)
     }
 
-    /// When the message is to be enqueued, in milliseconds since the epoch.
+    /// Returns the moment at which the message is to be enqueued, in milliseconds since the epoch.
     pub fn scheduled_enqueue_ms(&self) -> Result<Option<i64>, DecodeError> {
         let annotations = self.annotations()?;
         Ok(
@@ -307,7 +309,7 @@ impl Message {
         )
     }
 
-    /// The properties, or none.
+    /// Returns the properties, or empty ones if the message has none.
     pub fn properties(&self) -> Result<MessageProperties, DecodeError> {
         let Some(value) = content(&self.properties)? else {
             return Ok(MessageProperties::default());
@@ -360,8 +362,8 @@ impl Message {
         }
     }
 
-    /// Sets `id` as the message-id if the message has none: JavaScript's client counts on one. Also returns the
-    /// properties, so that they are decoded only once.
+    /// Sets `id` as the message-id if the message has none: JavaScript's client relies on a message-id. Also returns
+    /// the properties, so that they are decoded only once.
     pub fn with_id(
         self,
         id: impl FnOnce() -> String,
@@ -378,7 +380,7 @@ impl Message {
         Ok((message, properties))
     }
 
-    /// Replaces the header with one that has only this time to live.
+    /// Replaces the header with one that has only the time to live `ttl`.
     pub fn with_ttl(self, ttl: Duration) -> Self {
         let header = Header {
             ttl: Some(ttl),
@@ -388,8 +390,8 @@ impl Message {
         Self { header, ..self }
     }
 
-    /// Replaces the message annotations with the one that enqueues the message at a moment in milliseconds since the
-    /// epoch.
+    /// Replaces the message annotations with the annotation that schedules the message. `enqueue_ms` is in milliseconds
+    /// since the epoch.
     pub fn scheduled(self, enqueue_ms: i64) -> Self {
         let name = Value::symbol(annotation::SCHEDULED_ENQUEUE_TIME);
         let annotations = Value::Map(vec![(name, Value::Timestamp(enqueue_ms))]);
@@ -400,7 +402,7 @@ impl Message {
         }
     }
 
-    /// The properties that the application made up.
+    /// Returns the application properties.
     pub fn application_properties(&self) -> Result<Map, DecodeError> {
         map_of(&self.application_properties)
     }
@@ -414,12 +416,12 @@ impl Message {
         }
     }
 
-    /// All sections of the body as they came.
+    /// Returns the bytes of all body sections as they were received.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The body, if it is a single value.
+    /// Returns the body if it is a single value (`amqp-value`).
     pub fn body_value(&self) -> Result<Option<Value>, DecodeError> {
         let mut decoder = Decoder::new(self.body.clone());
         if self.body.is_empty() || decoder.descriptor()? != VALUE {
@@ -439,7 +441,7 @@ impl Message {
         Ok(values)
     }
 
-    /// Bytes as they are, anything else as a text or as JSON.
+    /// Returns the content of the body: binaries unchanged, any other content as text or JSON.
     pub fn plain_body(&self) -> Vec<u8> {
         let values = self.body_values().unwrap_or_default();
         let bytes = |value: &Value| {
@@ -461,8 +463,8 @@ impl Message {
         }
     }
 
-    /// Returns the message with a text as its body: a string if the body was one, or else bytes. The footer is removed,
-    /// since it may vouch for the old body.
+    /// Returns the message with a text as its body: a string if the body was a string, or else bytes. The footer is
+    /// removed, since it may contain a checksum or signature of the old body.
     pub fn with_text(&self, text: &str) -> Self {
         let body = match self.body_value() {
             Ok(Some(Value::String(_))) => section(VALUE, Value::String(text.into())),
@@ -489,7 +491,7 @@ impl Message {
         })
     }
 
-    /// The message as it came, its sections in the standard's order.
+    /// Returns the encoded message with unchanged sections, in the order of the standard.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.with(
             &self.header,
@@ -500,7 +502,7 @@ impl Message {
         )
     }
 
-    /// The message as it leaves.
+    /// Returns the encoded message as it is delivered to a receiver.
     pub fn hand_out(&self, handout: &Handout) -> Result<Vec<u8>, DecodeError> {
         let header = self.header()?;
         let ttl = handout
@@ -526,7 +528,8 @@ impl Message {
         Ok(self.with(&header, &of_delivery, &annotations, &properties, &own))
     }
 
-    /// The properties with the moments between which the message lives. Clients count from these where they are there.
+    /// Returns the properties with the creation time and the expiry time of the message. Clients compute the expiry
+    /// from these times if they are set.
     fn expiring(&self, from: Timestamp, ttl: Duration) -> Result<Bytes, DecodeError> {
         let properties = MessageProperties {
             creation_ms: Some(from.as_ms()),
@@ -556,7 +559,7 @@ impl Message {
     }
 
     fn changed(&self, handout: &Handout) -> Result<MapEntries, DecodeError> {
-        // By name, so that a message with thousands of them costs no more than its bytes.
+        // Names are looked up in a set, so that the cost for thousands of properties stays proportional to their bytes.
         let mut names: HashSet<Vec<u8>> = HashSet::new();
         let mut set = MapEntries::default();
         for (name, value) in &handout.properties {
@@ -599,7 +602,7 @@ impl Message {
 }
 
 impl Header {
-    /// The delivery count is always there, since .NET's client cannot do without it.
+    /// Returns the header as a list. The list always includes the delivery count, since .NET's client requires it.
     fn to_value(&self) -> Value {
         let ttl = self
             .ttl
@@ -641,19 +644,20 @@ impl MessageProperties {
     }
 }
 
-/// Bytes before the entries of a section's map at most: its descriptor, its size and its count.
+/// The largest number of bytes before the entries of a section's map: its descriptor, its size and its count.
 const MAP_HEAD_BYTES: usize = 16;
 
 /// The entries of a map, encoded.
 #[derive(Default)]
 struct MapEntries {
     bytes: Vec<u8>,
-    /// Keys and values.
+    /// The number of keys and values.
     count: usize,
 }
 
 impl MapEntries {
-    /// Returns those of a section's map whose keys are kept, and all whose keys are no texts, as they came.
+    /// Returns the entries of a section's map whose keys satisfy `is_kept`, and all entries whose keys are not texts.
+    /// The bytes of the entries are unchanged.
     fn kept(section: &Bytes, is_kept: impl Fn(&[u8]) -> bool) -> Result<Self, DecodeError> {
         let mut entries = Self::default();
         if section.is_empty() {
@@ -666,7 +670,8 @@ impl MapEntries {
         Ok(entries)
     }
 
-    /// Adds those of the map that comes next which are taken by the texts of their keys, as they came.
+    /// Adds the entries of the next map in the decoder whose keys satisfy `is_taken`, with their bytes unchanged.
+    /// `is_taken` gets the text of a key, or `None` for a key that is not a text.
     fn take(
         &mut self,
         mut map: Decoder,
@@ -704,7 +709,7 @@ impl MapEntries {
     }
 }
 
-/// A map that stands alone.
+/// Reads an encoded map that is not part of a section.
 pub fn map(encoded: &[u8]) -> Result<Map, DecodeError> {
     let value = Decoder::new(Bytes::copy_from_slice(encoded)).value()?;
     if let Value::Map(map) = value {
@@ -713,7 +718,7 @@ pub fn map(encoded: &[u8]) -> Result<Map, DecodeError> {
     Err(unexpected("a map", value))
 }
 
-/// The map `before` with the entries of `set`.
+/// Returns the map `before` with the entries of `set`, which replace entries with the same name.
 pub fn merged(before: &[u8], set: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let (mut all, set) = (map(before)?, map(set)?);
     let names: HashSet<Option<&str>> = set.iter().map(|(name, _)| name.as_text()).collect();
@@ -722,7 +727,7 @@ pub fn merged(before: &[u8], set: &[u8]) -> Result<Vec<u8>, DecodeError> {
     Ok(encoded(all))
 }
 
-/// A map that [`map`] reads.
+/// Returns the encoding of a map, which [`map`] reads.
 pub fn encoded(map: Map) -> Vec<u8> {
     let mut out = Vec::new();
     encode(&Value::Map(map), &mut out);
@@ -735,7 +740,7 @@ pub(super) fn section(code: u64, content: Value) -> Bytes {
     out.into()
 }
 
-/// Decodes the value of a section. Returns `None` for a section that is not there.
+/// Decodes the value of a section. Returns `None` if the message does not have the section.
 pub(super) fn content(section: &Bytes) -> Result<Option<Value>, DecodeError> {
     if section.is_empty() {
         return Ok(None);

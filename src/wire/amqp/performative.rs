@@ -1,4 +1,4 @@
-//! Performatives of frames about connections, sessions, links and deliveries.
+//! The performatives of AMQP: frames about connections, sessions, links and deliveries.
 
 use bytes::Bytes;
 
@@ -20,10 +20,10 @@ const DETACH: u64 = 0x16;
 const END: u64 = 0x17;
 const CLOSE: u64 = 0x18;
 
-/// Clients of JMS look for this capability before they send a message with a delivery delay.
+/// The capability that JMS clients look for before they send a message with a delivery delay.
 const DELAYED_DELIVERY: &str = "DELAYED_DELIVERY";
 
-/// The frame that opens, changes or ends something.
+/// The performative of a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Performative {
     Open(Open),
@@ -40,11 +40,12 @@ pub enum Performative {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Open {
     pub container_id: String,
-    /// The host that the peer thinks it speaks to.
+    /// The name of the host that the peer connects to.
     pub hostname: Option<String>,
     pub max_frame_size: u32,
     pub channel_max: u16,
-    /// After how many milliseconds of silence the sender of this gives up; `None` for never.
+    /// The number of milliseconds without a frame after which the sender of the open frame closes the connection;
+    /// `None` for no timeout.
     pub idle_timeout_ms: Option<u32>,
     pub properties: Map,
 }
@@ -58,7 +59,7 @@ pub struct Begin {
     pub handle_max: u32,
 }
 
-/// Which end of a link speaks.
+/// The role of one end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkRole {
     Sender,
@@ -72,7 +73,7 @@ pub struct Attach {
     pub role: LinkRole,
     pub sender_settles: SenderSettles,
     pub receiver_settles: ReceiverSettles,
-    /// Null says that there is no such node.
+    /// The source of the link. A null source means that the node does not exist.
     pub source: Option<LinkSource>,
     pub target: Option<LinkTarget>,
     pub initial_delivery_count: Option<u32>,
@@ -81,14 +82,14 @@ pub struct Attach {
 }
 
 impl Open {
-    /// Returns what the peer calls itself.
+    /// Returns the name of the peer's product.
     pub fn product(&self) -> Option<&str> {
         get(&self.properties, "product").and_then(Value::as_text)
     }
 }
 
 impl Attach {
-    /// Where messages go in the end that are sent by way of another entity.
+    /// Returns the address of the final destination of messages that are sent via another entity.
     pub fn transfer_destination(&self) -> Option<&str> {
         get(
             &self.properties,
@@ -107,7 +108,7 @@ pub enum SenderSettles {
     Mixed = 2,
 }
 
-/// The settlement mode of a receiver (`rcv-settle-mode`): at once, or after the sender has settled.
+/// The settlement mode of a receiver (`rcv-settle-mode`): it settles at once, or after the sender has settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiverSettles {
     #[default]
@@ -121,7 +122,7 @@ pub struct Flow {
     pub incoming_window: u32,
     pub next_outgoing_id: u32,
     pub outgoing_window: u32,
-    /// The handle of the link that the fields below are about, if there is one.
+    /// The handle of the link that the following fields describe; `None` for a flow of the whole session.
     pub handle: Option<u32>,
     pub delivery_count: Option<u32>,
     pub link_credit: Option<u32>,
@@ -133,17 +134,17 @@ pub struct Flow {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
     pub handle: u32,
-    /// These three stand in the first frame of a delivery at least.
+    /// The id of the delivery. It must be in the first frame of a delivery, together with the tag and the format.
     pub delivery_id: Option<u32>,
     pub delivery_tag: Option<Bytes>,
     pub message_format: Option<u32>,
     pub settled: Option<bool>,
-    /// Another frame of the delivery follows.
+    /// Is true if another frame of the delivery follows.
     pub more: bool,
-    /// Says which transaction the message is part of, if it is.
+    /// The delivery state, which names the transaction of the message if there is one.
     pub state: Option<DeliveryState>,
     pub aborted: bool,
-    /// The bytes behind the performative, which are a part of the message.
+    /// The bytes after the performative, which are a part of the message.
     pub payload: Bytes,
 }
 
@@ -185,7 +186,7 @@ impl Performative {
         })
     }
 
-    /// Appends its encoding, and the payload of a transfer.
+    /// Appends the encoding of the performative, and the payload of a transfer.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let error = |error: &Option<AmqpError>| vec![error.as_ref().into()];
         let (descriptor, fields) = match self {

@@ -30,7 +30,7 @@ pub(super) enum Described<'a> {
 }
 
 impl<'a> Described<'a> {
-    /// The one that stands there; `None` for what nobody knows.
+    /// Returns the .NET value that a descriptor and its value represent; `None` for any other described value.
     pub(super) fn of((kind, value): &'a (Value, Value)) -> Option<Self> {
         match (kind.as_text()?, value) {
             (TIMESPAN, Value::Long(ticks)) => Some(Self::Duration(*ticks)),
@@ -42,7 +42,8 @@ impl<'a> Described<'a> {
         }
     }
 
-    /// Returns whether all clients can read a described value: if it is of one of these types, it has to be one.
+    /// Returns whether all clients can read a described value. A value with the descriptor of a time span, a moment or
+    /// a URI must be a valid one.
     pub(super) fn is_readable(described: &'a (Value, Value)) -> bool {
         let kind = described.0.as_text();
         match Self::of(described) {
@@ -115,7 +116,8 @@ impl From<&PropertyValue> for Value {
     }
 }
 
-/// The number in that width; null if it does not fit, as none that came in it.
+/// Returns `number` as an AMQP integer of type `width`; null if it does not fit. A number that was read from a value
+/// of this type always fits.
 fn integer(width: IntegerType, number: i128) -> Value {
     let value = match width {
         IntegerType::Ubyte => number.try_into().ok().map(Value::Ubyte),

@@ -1,4 +1,4 @@
-//! The frames in which a connection's peer says who it is.
+//! SASL frames, with which the peer of a connection authenticates.
 
 use bytes::Bytes;
 
@@ -14,15 +14,16 @@ const INIT: u64 = 0x41;
 const OUTCOME: u64 = 0x44;
 
 named_enum! {
-    /// The ways to say it, in the order in which they are offered.
+    /// SASL mechanisms, in the order in which they are offered.
     pub enum Mechanism {
         /// Service Bus' own mechanism: the client sends tokens once it is connected.
         Mssbcbs = "MSSBCBS",
-        /// The mechanism for clients that do not know `MSSBCBS`. They send tokens, too.
+        /// The mechanism for clients that do not know `MSSBCBS`. These clients also send tokens after they connect.
         Anonymous = "ANONYMOUS",
         /// The name of an access rule and its key, as user name and password.
         Plain = "PLAIN",
-        /// The mechanism for a proof by the connection itself. Here it proves nothing, so tokens follow.
+        /// The mechanism for authentication by the connection itself. The server accepts no such proof, so tokens
+        /// follow.
         External = "EXTERNAL",
     }
 }
@@ -42,7 +43,7 @@ pub struct Plain {
     pub key: Secret,
 }
 
-/// How the exchange ends.
+/// The outcome of the SASL exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaslOutcome {
     Ok = 0,
@@ -86,7 +87,7 @@ pub fn write_mechanisms(out: &mut Vec<u8>) {
     );
 }
 
-/// Appends the end of the exchange.
+/// Appends the outcome frame, which ends the SASL exchange.
 pub fn write_outcome(out: &mut Vec<u8>, outcome: SaslOutcome) {
     write(out, OUTCOME, Value::Ubyte(outcome as u8));
 }

@@ -1,6 +1,6 @@
-//! Checks of messages that clients send, which the clients of all languages must be able to read. A value that some of
-//! them cannot read is rejected with its name, since the message would come back for ever. A value that they all read
-//! in only one form is written in that form.
+//! Checks of messages that clients send. The clients of all languages must be able to read each message. A value that
+//! some client cannot read is rejected with an error that names it, since the message would be redelivered for ever. A
+//! value that all clients read in only one form is written in that form.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -22,16 +22,17 @@ const NAME_SHOWN_MAX: usize = 80;
 /// program in Go.
 const TEXTS: [&str; 2] = ["DeadLetterReason", "DeadLetterErrorDescription"];
 
-/// Properties that Python's client reads as texts in ASCII: it cannot settle a message whose are none.
+/// Application properties that Python's client reads as ASCII texts. Python's client cannot settle a message in which
+/// one of them has another value.
 const ASCII_TEXTS: [&str; 3] = ["Diagnostic-Id", "traceparent", "tracestate"];
 
-/// The constructor of truth values in a byte of their own.
+/// The constructor of a boolean whose value is in a separate byte.
 const TRUTH_BYTE: u8 = 0x56;
 
 /// A binary without bytes.
 const NO_BYTES: Bytes = Bytes::from_static(&[0xa0, 0]);
 
-/// How sections are written: a described value whose descriptor is a ulong in one byte.
+/// The first bytes of a section: a described value whose descriptor is a ulong in one byte.
 const SECTION_HEAD: [u8; 2] = [0x00, 0x53];
 
 /// The moments that all clients can read: those of the years 1 to 9999, in milliseconds since 1970.
@@ -149,7 +150,7 @@ pub(super) fn properties(given: Bytes) -> Result<Bytes, DecodeError> {
     let Value::List(fields) = value else {
         return Err(unexpected("a list of properties", value));
     };
-    // A null says as little as no field.
+    // A null field is equivalent to an absent field.
     if let Some(field) = fields
         .iter()
         .skip(FIELDS.len())
@@ -186,7 +187,7 @@ fn taken_as(
     })?;
     let max = kind.max();
     let text = value.as_text().unwrap_or_default();
-    // Most have fewer bytes than there may be characters.
+    // Counts bytes first: most texts have fewer bytes than the maximum number of characters.
     if text.len() > max && text.chars().count() > max {
         Err(DecodeError::TooLong { of, field, max })
     } else {
@@ -245,7 +246,7 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
     })
 }
 
-/// Returns the annotation with which a message is scheduled whose sender has the delivery time of JMS instead.
+/// Returns the annotation that schedules a message whose sender set the delivery time of JMS instead.
 fn scheduled_by_delivery_time(
     of: &'static str,
     annotations: &Map,
@@ -314,8 +315,8 @@ pub(super) fn property(name: &str, value: Value) -> Result<Option<Value>, Decode
     Ok(under_name(name, canonical))
 }
 
-/// Returns a property of the application as clients read one of this name: some must be texts, into which other values
-/// are turned, and these are left out if they are null.
+/// Returns the value of an application property as clients read it under `name`. Some names require a text: other
+/// values are converted to text, and a null is left out.
 pub(super) fn under_name(name: &str, value: Value) -> Option<Value> {
     let is_ascii = ASCII_TEXTS.contains(&name);
     if !is_ascii && !TEXTS.contains(&name) {
@@ -340,7 +341,7 @@ fn wrong_property(name: &str, problem: &'static str) -> DecodeError {
     }
 }
 
-/// .NET's client reads no map with a key that stands there twice.
+/// Rejects a map with a duplicate key, which .NET's client cannot read.
 fn check_unique(map: &Map) -> Result<(), DecodeError> {
     let mut seen = HashSet::with_capacity(map.len());
     let mut names = map.iter().filter_map(|(key, _)| key.as_text());
@@ -362,12 +363,12 @@ fn is_canonical(section: &Bytes) -> Result<bool, DecodeError> {
     Ok(is_same)
 }
 
-/// Python's client reads the shortest form of a descriptor alone.
+/// Returns whether a section begins with the shortest form of a descriptor, the only form that Python's client reads.
 fn has_short_head(section: &[u8]) -> bool {
     section.starts_with(&SECTION_HEAD)
 }
 
-/// Returns the sections of a body. Bytes are not looked into.
+/// Returns the sections of a body in a form that all clients read. The bytes in data sections are not parsed.
 pub(super) fn body(given: Bytes) -> Result<Bytes, DecodeError> {
     let mut sections = Decoder::new(given.clone());
     let mut written = Vec::new();

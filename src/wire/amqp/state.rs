@@ -21,7 +21,7 @@ const TRANSACTIONAL: u64 = 0x34;
 /// The state of a delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeliveryState {
-    /// Not the end of it.
+    /// The delivery has no outcome yet.
     Received,
     Accepted,
     Rejected(Option<AmqpError>),
@@ -106,7 +106,8 @@ impl From<&DeliveryState> for Value {
     }
 }
 
-/// Reads the id of a transaction; `None` if it is none, since whoever keeps one for a client counts on its length.
+/// Reads the id of a transaction; `None` if it is missing, or longer than AMQP allows. Code that stores an id for a
+/// client relies on its maximum length.
 fn transaction_id(fields: &mut UnreadFields) -> Option<Bytes> {
     let id: Bytes = fields.required("txn-id").ok()?;
     (id.len() <= TRANSACTION_ID_BYTES_MAX).then_some(id)

@@ -1,4 +1,4 @@
-//! Where a link ends: sources and targets with what clients of Service Bus put into them.
+//! Termini of links: sources and targets, with the fields that clients of Service Bus set.
 
 use crate::model::session::SessionSelection;
 use crate::wire::amqp::descriptor::described;
@@ -12,7 +12,7 @@ const COORDINATOR: u64 = 0x30;
 
 /// The filter under which a client asks for a session.
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
-/// The descriptor of the filter, for peers that want one.
+/// The descriptor of the session filter, for peers that use one.
 const SESSION_FILTER_CODE: u64 = 0x0000_0013_7000_000C;
 
 /// The filter of JMS' selectors, and its descriptor.
@@ -22,25 +22,25 @@ const SELECTOR_FILTER_CODE: u64 = 0x0000_468C_0000_0004;
 /// The prefix of the names of Service Bus' filters.
 const SERVICE_BUS_FILTERS: &str = "com.microsoft:";
 
-/// The distribution mode in which messages stay where they are.
+/// The distribution mode that leaves messages at the source.
 const COPY: &str = "copy";
 
-/// Where messages come from.
+/// The source of a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkSource {
     /// The address as the client wrote it, which is how it is echoed.
     pub address: Option<String>,
     pub dynamic: bool,
-    /// The one filter that is known here, or none: others are not in effect, so they are not echoed.
+    /// The session filter, or nothing. Other filters have no effect, so they are not echoed.
     pub filter: Map,
-    /// An option that the client asks for and that is not offered. It must not be passed over, since the client would
-    /// get, or lose, messages that it did not ask for.
+    /// The problem with an option that the client requests and the server does not offer. Ignoring the option would
+    /// let the client receive, or lose, messages that it did not ask for.
     pub not_offered: Option<String>,
     /// The outcome of messages that are not settled when the link ends.
     pub default_outcome: Option<Box<DeliveryState>>,
 }
 
-/// Where messages go.
+/// The target of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkTarget {
     Node {
@@ -53,7 +53,7 @@ pub enum LinkTarget {
 }
 
 impl LinkSource {
-    /// The session that is asked for, if the filter is there and its value a text or null.
+    /// Returns the session that the client requests, if there is a session filter whose value is a text or null.
     pub fn session(&self) -> Option<SessionSelection> {
         let mut value = get(&self.filter, SESSION_FILTER)?;
         if let Value::Described(described) = value {
@@ -119,8 +119,8 @@ impl FromValue for LinkSource {
     }
 }
 
-/// Returns an outcome without what it says about single messages, so that a link keeps little of it; `None` for a state
-/// of a single delivery that is not an outcome (AMQP 1.0, 3.4).
+/// Returns an outcome without its error or annotations, so that a link uses little memory for it; `None` for a delivery
+/// state that is not an outcome (AMQP 1.0, 3.4).
 fn bare(state: DeliveryState) -> Option<DeliveryState> {
     Some(match state {
         DeliveryState::Rejected(_) => DeliveryState::Rejected(None),
@@ -135,7 +135,8 @@ fn bare(state: DeliveryState) -> Option<DeliveryState> {
     })
 }
 
-/// Returns the problem with a filter that would let messages through which the client excludes.
+/// Returns the problem with an unsupported filter, which must not be ignored: the client would get messages that it
+/// excludes.
 fn rejected_filter((key, value): &(Value, Value)) -> Option<String> {
     let key_text = key.as_text().unwrap_or_default();
     let (code, descriptor) = if let Value::Described(described) = value {
@@ -159,7 +160,7 @@ fn rejected_filter((key, value): &(Value, Value)) -> Option<String> {
         .map(|name| format!("invalid filter type: {name} is not offered"))
 }
 
-/// The session filter among others, if its value is a text or null.
+/// Returns a map with only the session filter, if its value is a text or null; otherwise an empty map.
 fn session_filter(filter: &Map) -> Map {
     let Some(value) = get(filter, SESSION_FILTER) else {
         return Map::new();

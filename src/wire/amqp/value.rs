@@ -12,7 +12,7 @@ use crate::wire::amqp::encode::element_type;
 use crate::wire::amqp::property::Described;
 use crate::wire::duration;
 
-/// A value. Which of several encodings it came in is not kept.
+/// An AMQP value. The encoding in which it was received is not kept.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,
@@ -29,7 +29,7 @@ pub enum Value {
     Double(f64),
     /// A decimal of 4, 8 or 16 bytes, as they came.
     Decimal(Bytes),
-    /// A code point that may be none of Unicode's.
+    /// A code point, which may be invalid in Unicode.
     Char(u32),
     /// Milliseconds since the epoch.
     Timestamp(i64),
@@ -47,8 +47,8 @@ pub enum Value {
 /// Keys and values in their order.
 pub type Map = Vec<(Value, Value)>;
 
-/// An array: values of one type. Their descriptors are kept once, as in the encoding: with a descriptor for each of the
-/// values, a few bytes could stand for any number of them.
+/// An array: values of one type. The descriptors are stored once, as in the encoding. If each value had its own copy, a
+/// few encoded bytes could expand to any number of descriptors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     /// The outermost one first.
@@ -57,7 +57,7 @@ pub struct Array {
     pub values: Vec<Value>,
 }
 
-/// The type of the values of an array, which even an empty array has: .NET's client wants to know it.
+/// The type of the values of an array. An empty array has a type as well, since .NET's client requires one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementType(pub(super) u8);
 
@@ -98,8 +98,8 @@ impl Value {
         }))
     }
 
-    /// Returns the value, with everything inside, in the form that all of Azure's clients read. The error says what is
-    /// wrong with a value that some of them read in no form.
+    /// Returns the value, including nested values, in the form that all of Azure's clients read. The error states the
+    /// problem with a value that some client cannot read in any form.
     pub fn canonical(self) -> Result<Self, &'static str> {
         Ok(match self {
             Self::Char(point) => {
@@ -139,7 +139,7 @@ impl Value {
         })
     }
 
-    /// Returns a key of a map in the form that all clients read: Go's has no keys that are binaries.
+    /// Returns a key of a map in the form that all clients read. Go's client does not support binary keys.
     fn canonical_key(self) -> Result<Self, &'static str> {
         let Self::Binary(bytes) = self else {
             return self.canonical();
@@ -164,7 +164,7 @@ impl Value {
         Some(text)
     }
 
-    /// Bytes that it takes in memory.
+    /// Returns the number of bytes that the value takes in memory.
     pub fn bytes(&self) -> usize {
         let each = |values: &[Self]| values.iter().map(Self::bytes).sum::<usize>();
         let content = match self {
@@ -196,7 +196,7 @@ impl Value {
         size_of::<Self>() + content
     }
 
-    /// Reports whether the value contains other values, as those of properties must not.
+    /// Reports whether the value contains other values. The value of an application property must not.
     pub fn is_compound(&self) -> bool {
         match self {
             Self::Described(described) => described.1.is_compound(),
@@ -247,8 +247,9 @@ impl Value {
 const DESCRIPTOR_OF_AMQP_MAX: u64 = 255;
 
 impl Array {
-    /// Returns the array, or a list of its values where some client cannot read it: Python's client loses its place
-    /// behind an empty array, .NET's knows no array of nulls, and Go's knows arrays of only a few simple types.
+    /// Returns the array, or a list of its values if some client cannot read the array. Python's client misreads the
+    /// bytes after an empty array, .NET's client does not support arrays of nulls, and Go's client supports arrays of
+    /// only a few simple types.
     fn canonical(self) -> Result<Value, &'static str> {
         if self.descriptors.len() > 1 {
             return Err("has an array with several descriptors");
@@ -282,9 +283,9 @@ fn all_canonical(values: impl IntoIterator<Item = Value>) -> Result<Vec<Value>, 
     values.into_iter().map(Value::canonical).collect()
 }
 
-/// Returns a described value if all clients read it: Go's client takes those with a small number for parts of the
-/// protocol, Java's needs a descriptor, Python's looks it up in a dictionary, and all of them turn Azure's types into
-/// values of their own.
+/// Returns a described value if all clients read it. Go's client interprets small numeric descriptors as parts of the
+/// protocol. Java's client requires a descriptor, and Python's client looks up the descriptor in a dictionary. All
+/// clients convert Azure's described types to native types.
 fn canonical_described((descriptor, value): (Value, Value)) -> Result<Value, &'static str> {
     let is_good = match descriptor.as_integer() {
         Some(_) => matches!(descriptor, Value::Ulong(number) if number > DESCRIPTOR_OF_AMQP_MAX),
@@ -300,9 +301,9 @@ fn canonical_described((descriptor, value): (Value, Value)) -> Result<Value, &'s
     Ok(Value::Described(Box::new(described)))
 }
 
-/// Converts a value to JSON for reading: bytes in base64, moments in RFC 3339, durations in ISO 8601, decimals as
-/// texts, and without descriptors. A map with a key that contains values becomes a list of pairs: as the names of
-/// objects, such keys in keys would be escaped again at each level, and double their length.
+/// Converts a value to JSON for display: bytes in base64, moments in RFC 3339, durations in ISO 8601, decimals as
+/// texts, and without descriptors. A map with a compound key becomes a list of pairs. If nested compound keys were
+/// property names, each level would escape them again and double their length.
 impl From<&Value> for Json {
     fn from(value: &Value) -> Self {
         let list = |values: &[Value]| values.iter().map(Self::from).collect();
@@ -317,7 +318,7 @@ impl From<&Value> for Json {
             Value::Short(number) => Self::from(*number),
             Value::Int(number) => Self::from(*number),
             Value::Long(number) => Self::from(*number),
-            // With the digits that tell it from all other floats, and not from all doubles.
+            // Writes the shortest digits that identify the number as a float, not as a double.
             Value::Float(number) => Self::from(number.to_string().parse::<f64>().ok()),
             Value::Double(number) => Self::from(*number),
             Value::Decimal(bytes) => match decimal::read(bytes) {
@@ -356,7 +357,7 @@ pub fn get<'a>(map: &'a Map, key: &str) -> Option<&'a Value> {
         .map(|(_, value)| value)
 }
 
-/// Types that a value can be read as. A null is handled before.
+/// A type that a value can be read as. Callers handle a null before.
 pub trait FromValue: Sized {
     /// For messages: what was expected.
     const KIND: &'static str;

@@ -8,7 +8,7 @@ use crate::wire::json::JsonKind;
 
 /// The attributes of an event that have been read so far.
 ///
-/// `specversion` comes first: without it, or with another one, nothing else can be judged.
+/// `specversion` is read first: if it is missing or unsupported, the other attributes cannot be checked.
 #[derive(Default)]
 pub(super) struct EventContext {
     id: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct EventContext {
 }
 
 impl EventContext {
-    /// Nothing yet but `specversion` with its value as JSON.
+    /// Creates an empty context from the value of `specversion` as JSON, which must be the supported version.
     pub(super) fn of_version(json: Option<&str>) -> Result<Self, BadInput> {
         let version = match json {
             Some(json) => field::optional_text("specversion", json)?,
@@ -71,7 +71,7 @@ impl EventContext {
         Ok(())
     }
 
-    /// The event of these attributes and `data`.
+    /// Returns the event with the attributes that were read and with `data`.
     pub(super) fn finish(self, data: EventData) -> Result<Event, BadInput> {
         let time = self.time.map(|time| field::date_time("time", time));
         Ok(Event {
@@ -99,7 +99,7 @@ impl EventContext {
     }
 }
 
-/// CloudEvents has no empty values of its optional attributes: an empty one says nothing, as if it were left out.
+/// Returns the value of an optional attribute. An empty value counts as absent, since CloudEvents does not allow it.
 fn said(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
@@ -114,7 +114,7 @@ fn check_extension(name: &str, json: &str) -> Result<(), BadInput> {
     }
     match JsonKind::of(json) {
         JsonKind::Null | JsonKind::Boolean => Ok(()),
-        // No receiver that keeps to CloudEvents 1.0 (3.1) could read another number.
+        // A receiver that follows CloudEvents 1.0 (3.1) can read only integers of 32 bits.
         JsonKind::Number if json.parse::<i32>().is_ok() => Ok(()),
         JsonKind::Number => Err(BadInput::in_field(
             name,

@@ -12,10 +12,10 @@ use crate::model::rule::sql::expression::{Arithmetic, ComparisonOperator, Expres
 use crate::model::rule::sql::like::like;
 use crate::model::rule::steps::Steps;
 
-/// Steps that a new id costs: the system's randomness is asked for it.
+/// The steps that `newid()` costs, because it uses the random number generator of the system.
 const NEW_ID_STEPS: usize = 64;
 
-/// Bytes of a text that an expression makes: more than a property may have.
+/// The maximum size in bytes of a text that an expression produces. It exceeds the maximum size of a property.
 const TEXT_BYTES_MAX: usize = 64 * 1_024;
 
 /// Why a filter or an action cannot be evaluated for a message.
@@ -121,7 +121,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// A value that is not null.
+    /// Evaluates an expression to a value; `None` if the value is null or unknown.
     fn value(&mut self, expression: &Expression) -> Evaluated<PropertyValue> {
         self.steps.take(1)?;
         let value = match expression {
@@ -236,7 +236,7 @@ pub(super) fn apply(
     Ok(copy.changes)
 }
 
-/// A message as far as an action has changed it.
+/// A message with the changes that an action has made so far.
 struct Copy<'a> {
     of: &'a dyn MessageView,
     changes: Changes,
@@ -342,7 +342,7 @@ fn settable(name: &str) -> Result<SystemProperty, EvaluationError> {
     }
 }
 
-/// Values of different kinds do not compare.
+/// Compares two values; `None` if their types cannot be compared.
 fn compare(
     left: &PropertyValue,
     comparison: ComparisonOperator,
@@ -385,7 +385,8 @@ fn compare(
     })
 }
 
-/// Whole numbers stay whole, what a decimal takes part in is one, all others are doubles, and texts can be joined.
+/// Applies an arithmetic operator. Two integers give an integer, a decimal and any number give a decimal, and all other
+/// numbers give a double. Two texts can be concatenated with `+`.
 fn calculate(
     left: &PropertyValue,
     sign: Arithmetic,
@@ -419,7 +420,7 @@ fn calculate(
     })))
 }
 
-/// Both operands have 64 bits, so that 128 hold every result.
+/// Applies an operator to two integers. Both operands have 64 bits, so that `i128` holds every result.
 fn calculate_whole(
     left: i128,
     sign: Arithmetic,
@@ -439,7 +440,7 @@ fn calculate_whole(
     Ok(PropertyValue::long(number))
 }
 
-/// Both as decimals, if one of them is one and the other a number.
+/// Converts both values to decimals if at least one of them is a decimal and the other is a number.
 fn decimals(left: &PropertyValue, right: &PropertyValue) -> Option<(DecimalNumber, DecimalNumber)> {
     let is_decimal = |value: &PropertyValue| matches!(value, PropertyValue::Decimal(_));
     if !is_decimal(left) && !is_decimal(right) {

@@ -1,4 +1,4 @@
-//! Texts to expressions, with errors that point at the column.
+//! The parser of SQL filters and actions. Errors give the column.
 
 use crate::model::rule::message::{PropertyRef, PropertyScope};
 use crate::model::rule::property::PropertyValue;
@@ -13,7 +13,7 @@ use crate::model::rule::sql::{
 /// How deep expressions may be nested.
 const DEPTH_MAX: usize = 32;
 
-/// Words that are no names unless they stand in brackets.
+/// Keywords, which are names only in brackets or quotes.
 const KEYWORDS: [&str; 13] = [
     "AND", "ESCAPE", "EXISTS", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "REMOVE", "SET",
     "TRUE",
@@ -24,7 +24,7 @@ const USER: &str = "user";
 
 type Parsed<T> = Result<T, SqlError>;
 
-/// The condition that `text` is.
+/// Parses `text` as the condition of a filter.
 pub(super) fn filter(text: &str, parameters: &Parameters) -> Parsed<Expression> {
     let mut parser = SqlParser::new(text, parameters)?;
     let condition = parser.condition()?;
@@ -32,7 +32,7 @@ pub(super) fn filter(text: &str, parameters: &Parameters) -> Parsed<Expression> 
     Ok(condition)
 }
 
-/// The statements in `text`.
+/// Parses `text` as the statements of an action.
 pub(super) fn action(text: &str, parameters: &Parameters) -> Parsed<Vec<Statement>> {
     let mut parser = SqlParser::new(text, parameters)?;
     let mut statements = Vec::new();
@@ -51,7 +51,7 @@ struct SqlParser<'a> {
     at: usize,
     depth: usize,
     parameters: &'a Parameters,
-    /// Bytes of the values of parameters so far.
+    /// The total bytes of the parameter values used so far, counted once per use.
     named_bytes: usize,
 }
 
@@ -91,7 +91,7 @@ impl<'a> SqlParser<'a> {
         check(found, ExpressionUse::Condition, column)
     }
 
-    /// Reads an expression that can be compared, calculated with, and set.
+    /// Parses an expression that can be an operand or the value of a SET statement.
     fn value(&mut self) -> Parsed<Expression> {
         let column = self.column();
         let found = self.sum()?;
@@ -251,7 +251,7 @@ impl<'a> SqlParser<'a> {
         if !self.take_sign("-") {
             return self.primary();
         }
-        // The smallest number has no positive counterpart.
+        // Parse the sign together with the number, because the smallest number has no positive counterpart.
         if let SqlToken::Integer(number) = *self.peek() {
             let number = -i128::from(number);
             return self.integer(number);
@@ -316,7 +316,7 @@ impl<'a> SqlParser<'a> {
         }
     }
 
-    /// A call of one of the functions, if there is one.
+    /// Parses a function call; `None` if the next tokens are not a call.
     fn function(&mut self) -> Option<Parsed<Expression>> {
         let SqlToken::Word(word) = self.peek() else {
             return None;
@@ -345,7 +345,7 @@ impl<'a> SqlParser<'a> {
     }
 
     fn parameter(&mut self, name: &str) -> Parsed<Expression> {
-        // With or without its sign, as SDKs differ in that.
+        // Accept parameter names with or without `@`, because SDKs differ.
         let with_sign = format!("@{name}");
         let mut given = self.parameters.iter();
         let value = given.find(|(each, _)| {

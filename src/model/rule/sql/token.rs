@@ -1,4 +1,4 @@
-//! Texts cut into words, constants and signs.
+//! The tokenizer of SQL filters and actions.
 
 use winnow::LocatingSlice;
 use winnow::Parser;
@@ -9,7 +9,7 @@ use winnow::token::{none_of, one_of, take_while};
 
 use crate::model::rule::sql::SqlError;
 
-/// A piece of a text, and where it begins, in characters from 1.
+/// A token and the column at which it begins, in characters from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Located {
     pub(super) column: usize,
@@ -20,31 +20,31 @@ pub(super) struct Located {
 pub(super) enum SqlToken {
     /// A keyword or a name.
     Word(String),
-    /// A name in brackets or quotes, which is no keyword.
+    /// A name in brackets or quotes, which is never a keyword.
     Name(String),
-    /// A name behind `@`.
+    /// A parameter name, without its `@`.
     Parameter(String),
     Text(String),
     Integer(u64),
     Double(f64),
     Sign(&'static str),
-    /// Behind everything.
+    /// The end of the text.
     End,
 }
 
-/// Longer signs first.
+/// The operators and punctuation, longer ones first so that they match before their prefixes.
 const SIGNS: [&str; 17] = [
     "<>", "!=", ">=", "<=", "=", ">", "<", "(", ")", ",", "+", "-", "*", "/", "%", ".", ";",
 ];
 
-/// The beginnings of comments in other dialects of SQL. They are not accepted, since two minuses would be read as signs
-/// of a number and mean something else than the author intended.
+/// The prefixes of comments in other SQL dialects. Comments are rejected. Otherwise, `--` would be parsed as two minus
+/// signs, which is not the intention of the author.
 const COMMENTS: [&str; 2] = ["--", "/*"];
 
 type Input<'a> = LocatingSlice<&'a str>;
 type Parsed<T> = Result<T, ContextError>;
 
-/// All tokens of `text`, with [`Token::End`] behind them.
+/// Splits `text` into tokens, followed by [`SqlToken::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Located>, SqlError> {
     let mut input = LocatingSlice::new(text);
     let mut found = Vec::new();
@@ -69,12 +69,12 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Located>, SqlError> {
     }
 }
 
-/// The column at which `left` bytes are still to come.
+/// The column at which `left` bytes of `text` remain.
 fn column_of(text: &str, left: usize) -> usize {
     text[..text.len() - left].chars().count() + 1
 }
 
-/// Why nothing can be read at the beginning of `rest`.
+/// Explains why `rest` does not begin with a token.
 fn problem(rest: &str) -> String {
     match rest.chars().next() {
         Some('\'') => "the text is not closed; expected another '".to_owned(),
@@ -122,7 +122,7 @@ fn exponent(input: &mut Input<'_>) -> Parsed<()> {
         .parse_next(input)
 }
 
-/// Everything between `open` and `close`; within it, two of `close` stand for one.
+/// Parses a text between `open` and `close`. A doubled `close` inside the text stands for a single one.
 fn quoted<'a>(open: char, close: char) -> impl Parser<Input<'a>, String, ContextError> {
     let doubled = (close, close).value(close);
     let inside = repeat(0.., alt((doubled, none_of(close))));

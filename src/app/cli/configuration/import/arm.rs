@@ -1,4 +1,4 @@
-//! Templates of Azure Resource Manager, as they are written by hand, exported, or made of Bicep.
+//! Imports Azure Resource Manager templates that were written by hand, exported, or compiled from Bicep.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -12,11 +12,11 @@ use crate::model::audit::{AuditTarget, TargetKind};
 use crate::model::shared_access::ROOT_RULE;
 use crate::wire::resource::configuration::above;
 
-/// The region of what is here.
+/// The location of the imported resources.
 pub(super) const LOCATION: &str = "local";
 
-/// The types of resources that are imported, in lower case. There is one Service Bus namespace here, so the name of a
-/// namespace in the template is dropped.
+/// The resource types that are imported, in lower case. The server has a single Service Bus namespace, so the name of a
+/// Service Bus namespace in the template is dropped.
 const CARRIED: [(&str, TargetKind); 12] = [
     ("microsoft.eventgrid/topics", TargetKind::Topic),
     (
@@ -56,7 +56,7 @@ const CARRIED: [(&str, TargetKind); 12] = [
     ),
 ];
 
-/// Resources that are not imported for a reason of their own: a part of their type, and the reason.
+/// Resource types that are not imported for a specific reason: a part of the type, and the reason.
 const LEFT_OUT: [(&str, &str); 4] = [
     (
         "/domains",
@@ -70,7 +70,7 @@ const LEFT_OUT: [(&str, &str); 4] = [
 const NOT_AZURES: &str =
     "the events of Azure's own resources are not here; publish them to a topic";
 
-/// The properties of event subscriptions about tokens of Microsoft Entra.
+/// The properties of a webhook destination that configure Microsoft Entra tokens.
 const ENTRA: [&str; 2] = [
     "azureActiveDirectoryTenantId",
     "azureActiveDirectoryApplicationIdOrUri",
@@ -115,7 +115,7 @@ fn key(target: &AuditTarget) -> String {
     target.to_string().to_lowercase()
 }
 
-/// Parameters have their values in objects.
+/// Returns the values of parameters, each taken from the member `value` of the parameter's object.
 fn given(parameters: &Value) -> Map<String, Value> {
     let members = parameters.as_object().into_iter().flatten();
     let given = members.map(|(name, given)| (name.clone(), member(given, "value").clone()));
@@ -127,17 +127,17 @@ struct TemplateResource<'a> {
     /// Its JSON path.
     path: String,
     definition: &'a Value,
-    /// With the provider in front.
+    /// The full resource type, with the provider.
     kind: String,
-    /// The name for each segment of its type.
+    /// The names, one for each segment of the resource type.
     names: Vec<String>,
 }
 
 struct TemplateReader<'a> {
     to: &'a mut Translation,
-    /// Objects that were left out, so that nothing that belongs to them can be imported either.
+    /// Objects that were left out. Their child resources are left out too.
     left_out: BTreeSet<String>,
-    /// The namespaces of Service Bus.
+    /// The names of the Service Bus namespaces, in lower case.
     buses: BTreeSet<String>,
     steps: &'a Cell<usize>,
 }
@@ -153,8 +153,8 @@ impl TemplateReader<'_> {
         self.resources(template, &scope, path, None);
     }
 
-    /// Reads the resources of a template, or the resources nested in `outer`. Templates that Bicep writes may have an
-    /// object in place of the list.
+    /// Reads the resources of a template, or the resources nested in `outer`. Templates from Bicep may have an object
+    /// instead of the list.
     fn resources(
         &mut self,
         of: &Value,
@@ -236,7 +236,7 @@ impl TemplateReader<'_> {
         );
     }
 
-    /// A template within a template, as Bicep makes of modules.
+    /// Reads a nested template, which Bicep generates for a module.
     fn module(&mut self, definition: &Value, scope: &ExpressionScope<'_>, path: &str) {
         let properties = member(definition, "properties");
         let template = member(properties, "template");
@@ -252,7 +252,7 @@ impl TemplateReader<'_> {
         if !is_inner {
             return self.resources(template, scope, &inside, None);
         }
-        // A parameter without a value is named where it is needed.
+        // A missing parameter value is reported where the parameter is used.
         let parameters = member(properties, "parameters");
         let parameters = scope.resolve(parameters, "", &mut Vec::new());
         self.template(template, given(&parameters), &inside);
@@ -336,7 +336,7 @@ impl TemplateReader<'_> {
         self.to.objects.push(object);
     }
 
-    /// Changes the properties of an event subscription where they differ here from those of Azure.
+    /// Changes the properties of an event subscription that this server does not support in Azure's form.
     fn subscription(&mut self, target: &AuditTarget, properties: &mut Value) -> Result<(), Lost> {
         let is_namespace = !member(properties, "deliveryConfiguration").is_null();
         let is_pulled = !member(member(properties, "deliveryConfiguration"), "queue").is_null();
@@ -361,7 +361,7 @@ impl TemplateReader<'_> {
             place.insert(inner.to_owned(), held.ok_or(Lost::Invalid(with_identity))?);
             self.without_identity(target, inner);
         }
-        // In namespaces the object stays, without the identity.
+        // In namespaces the wrapping object is kept, without the identity.
         const WRAPPED: &str = "deadLetterDestinationWithResourceIdentity";
         let mut wrapped = place
             .iter_mut()
@@ -417,17 +417,17 @@ impl TemplateReader<'_> {
     }
 }
 
-/// Destinations that there are here, too.
+/// The destination types of Azure that this server supports.
 const DESTINATIONS: [&str; 3] = ["WebHook", "ServiceBusQueue", "ServiceBusTopic"];
 
-/// Why an event subscription does not carry over.
+/// The reason that an event subscription is not imported.
 enum Lost {
     LeftOut(String),
-    /// The template is wrong in the property of this name.
+    /// The property with this name is invalid in the template.
     Invalid(&'static str),
 }
 
-/// A member in any letter case.
+/// Returns the member with this name in any letter case, unless it is null.
 fn member_mut<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     let mut members = value.as_object_mut()?.iter_mut();
     let found = members.find(|(known, value)| known.eq_ignore_ascii_case(name) && !value.is_null());
@@ -444,7 +444,7 @@ fn taken(members: &mut Map<String, Value>, name: &str) -> Option<Value> {
 }
 
 impl TemplateResource<'_> {
-    /// An extension of the resource with this id, or with the end of it.
+    /// Makes this an extension resource of the resource whose id, or the end of it, is `scope`.
     fn within(&mut self, scope: &str) {
         let (_, scope) = scope.rsplit_once("/providers/").unwrap_or(("", scope));
         let mut segments = scope.trim_matches('/').split('/');
@@ -463,7 +463,8 @@ impl TemplateResource<'_> {
             .insert(self.names.len().saturating_sub(1), EVENT_GRID.to_owned());
     }
 
-    /// Event subscriptions of topics are written as their own, or as extensions of Event Grid.
+    /// Converts the type and names of an extension resource of an Event Grid topic to those of a child resource.
+    /// Templates may use either form for event subscriptions.
     fn without_provider(&mut self) {
         const EXTENSION: &str = "/providers/";
         let provider = self

@@ -1,4 +1,4 @@
-//! The expressions of ARM templates, as far as names and properties of events' resources need them.
+//! Evaluates the ARM template expressions that occur in names and properties of messaging resources.
 
 use std::cell::Cell;
 
@@ -6,21 +6,22 @@ use serde_json::{Map, Value, json};
 
 use super::member;
 
-/// How deep parameters, variables and calls may nest; a cycle ends there.
+/// The maximum nesting depth of parameters, variables and calls. It also ends a cycle.
 const DEPTH_MAX: usize = 32;
 
 const TOO_DEEP: &str =
     "it is nested too deeply, or parameters and variables refer to each other too often";
 
-/// Values and calls that one template may take, many times what 20,000 objects need. Every copy of a value counts.
+/// The maximum number of values and calls for one file, many times the need of 20,000 objects. Every copy of a value
+/// counts.
 const STEPS_MAX: usize = 2_000_000;
 
-/// Bytes of a text that count as one step.
+/// The number of bytes of a text that count as one step.
 const STEP_BYTES: usize = 16;
 
 const TOO_LARGE: &str = "the template comes to too many values, or to texts that are too long";
 
-/// Bytes of a text that is put together, above the longest property.
+/// The maximum length in bytes of an evaluated text. It is more than the longest property has.
 const TEXT_BYTES_MAX: usize = 65_536;
 
 /// The values that expressions of a template can refer to.
@@ -35,8 +36,8 @@ pub(super) struct ExpressionScope<'a> {
 }
 
 impl ExpressionScope<'_> {
-    /// A value with what its expressions come to. Those that come to nothing here are noted in `unresolved`, each with
-    /// its JSON path, and are `null`.
+    /// Returns a value with its expressions evaluated. Expressions that cannot be evaluated become `null` and are added
+    /// to `unresolved` with their JSON paths.
     pub(super) fn resolve(&self, value: &Value, path: &str, unresolved: &mut Vec<String>) -> Value {
         match value {
             Value::String(_) => self.evaluate(value, 0).unwrap_or_else(|problem| {
@@ -91,7 +92,7 @@ impl ExpressionScope<'_> {
         }
     }
 
-    /// Counts a value that was made.
+    /// Adds the steps of a newly made value. Fails if there are too many steps.
     fn spend(&self, value: &Value) -> Result<(), String> {
         let steps = self.steps.get() + weight(value);
         self.steps.set(steps);
@@ -101,7 +102,7 @@ impl ExpressionScope<'_> {
         Ok(())
     }
 
-    /// `rest` is what stands behind the first bracket.
+    /// Evaluates an expression. `rest` is the text after the opening bracket.
     fn expression(&self, rest: &str, depth: usize) -> Result<Value, String> {
         let mut reader = ExpressionReader { scope: self, rest };
         let value = reader.value(depth)?;
@@ -131,7 +132,7 @@ impl ExpressionScope<'_> {
         })
     }
 
-    /// Calls a template function. Functions that need more than the template are known to Azure alone.
+    /// Calls a template function. Functions that need data outside the template are not supported.
     fn call(&self, name: &str, arguments: &[Value], depth: usize) -> Result<Value, String> {
         let text = |at: usize| arguments.get(at).map(written).unwrap_or_default();
         let answer = match name.to_ascii_lowercase().as_str() {
@@ -175,7 +176,7 @@ impl ExpressionScope<'_> {
     }
 }
 
-/// A value as a part of a text.
+/// Converts a value to text, for use within a longer text.
 fn written(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -213,7 +214,7 @@ fn append(text: &mut String, more: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `{0}` and so on are replaced, doubled braces stand for one.
+/// Replaces `{0}`, `{1}` and so on with the arguments. A doubled brace stands for a single brace.
 fn format(pattern: &str, arguments: &[Value]) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = pattern;
@@ -237,8 +238,8 @@ fn format(pattern: &str, arguments: &[Value]) -> Result<String, String> {
     Ok(text + rest)
 }
 
-/// The id of a resource: its type, and a name for each segment of that. What says where the resource is stands in
-/// front of the type, and says nothing here.
+/// Returns a resource id, made of a resource type and a name for each segment of the type. Arguments before the type,
+/// such as the subscription and the resource group, are ignored.
 fn id(of: &str, arguments: &[Value]) -> String {
     let texts: Vec<String> = arguments.iter().map(written).collect();
     let mut words = texts
@@ -253,7 +254,7 @@ fn id(of: &str, arguments: &[Value]) -> String {
     id
 }
 
-/// Reads an expression and says what it comes to.
+/// Parses and evaluates an expression.
 struct ExpressionReader<'a> {
     scope: &'a ExpressionScope<'a>,
     rest: &'a str,
@@ -344,7 +345,7 @@ impl<'a> ExpressionReader<'a> {
         }
     }
 
-    /// A text in single quotes, in which two of them stand for one.
+    /// Reads a text in single quotes, in which two single quotes stand for one.
     fn text(&mut self) -> Result<Value, String> {
         let mut text = String::new();
         let mut rest = &self.rest[1..];
