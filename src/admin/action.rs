@@ -217,7 +217,7 @@ pub(crate) async fn ask_to_delete<S: Deletable>(call: Call<S>) -> PageResult<Que
     S::losing(&call, Question::new(title).dangerously()).await
 }
 
-/// Deletes it, and leads to what it was a part of.
+/// Deletes the subject, and redirects to the page above it.
 pub(crate) async fn delete<S: Deletable>(call: Call<S>) -> PageResult<Flash> {
     let found = S::delete(&call).await?.then_some(());
     let (noun, name) = (call.of.noun(), call.of.name());
@@ -243,7 +243,8 @@ pub(crate) async fn ask<S: Subject>(
     Ok(question.draw(&visitor, label, visitor.path.clone(), back))
 }
 
-/// Does it, and leads to the page that it was sent from, or to that of its subject.
+/// Runs the action, and redirects to the page that the form was sent from, or to the page that the action names, or to
+/// that of the subject.
 pub(crate) async fn carry_out<S: Subject>(call: Call<S>, run: Step<S, Flash>) -> PageResult {
     let (visitor, page) = (call.visitor.clone(), call.of.page());
     let back = Some(call.form.raw(BACK).to_owned()).filter(|back| paths::is_page(back));
@@ -267,7 +268,8 @@ pub(crate) struct ActionButton {
 part!(ActionButton);
 
 impl ActionButton {
-    /// Its label, whether a question comes first, and the token that it sends.
+    /// Returns the label of the button, whether the action asks a question first, and the CSRF token that it sends.
+    /// Returns `None` if the user may not press it.
     fn offer(&self) -> Option<(&'static str, bool, String)> {
         let user = PageReader::current().user.clone()?;
         let page = user.map.page(&self.path)?;

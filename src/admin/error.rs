@@ -101,7 +101,7 @@ impl PageError {
         Ok(form_errors)
     }
 
-    /// Says what the framework says of a body that it could not read.
+    /// Converts the framework's error text about a body that it could not read.
     pub(crate) fn of_body(told: String) -> Self {
         if TooMuch::is_told_by(&told) {
             return Self::Unavailable(TooMuch.to_string());
@@ -173,8 +173,8 @@ impl From<tower_sessions::session::Error> for PageError {
     }
 }
 
-/// Tells an error of the broker: what there is not, what may be tried again, what lies in a field of a form, and else
-/// what stands in the way.
+/// Converts an error of the broker: `missing` for objects that do not exist, `later` for errors that a retry may solve,
+/// `at` for errors of a form field. Any other error becomes a conflict.
 macro_rules! tell {
     ($error:ident $(, missing: $missing:pat)? $(, later: $later:pat)? $(, at $field:literal: $at:pat)*) => {
         impl From<$error> for PageError {

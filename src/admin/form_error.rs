@@ -46,14 +46,14 @@ pub(crate) fn all_of<T>(
     }
 }
 
-/// All that the management API has against a document.
+/// Returns the faults that the management API finds in a document.
 pub(crate) fn form_errors(invalid: &InvalidResource) -> Vec<FormError> {
     let faults = invalid.faults.iter();
     let form_error = |Fault { path, problem }: &Fault| FormError::of(path, said(problem));
     faults.map(form_error).collect()
 }
 
-/// Who sees the field need not be told that it is missing.
+/// Returns the problem as a sentence. For a missing value, asks the user to enter it.
 pub(crate) fn said(problem: &str) -> String {
     match problem.strip_prefix("it is missing; it must be ") {
         Some(wanted) => format!("Enter {wanted}."),

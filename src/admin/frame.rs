@@ -1,4 +1,4 @@
-//! The frame of every page behind the login: navigation, messages and foot.
+//! The frame of every page behind the login: navigation, messages and footer.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl PageFrame {
         }
     }
 
-    /// The zone of the page's times: `Europe/Berlin (UTC+1)`.
+    /// Returns the time zone of the times on the page, such as `Europe/Berlin (UTC+1)`.
     pub(crate) fn zone(&self) -> String {
         let zone = &self.reader.zone;
         match (zone.name(), zone.offset(self.reader.now)) {
@@ -54,7 +54,8 @@ impl PageFrame {
         }
     }
 
-    /// The number beside a link of the navigation, and what it counts; `None` for nothing.
+    /// Returns the number beside a link of the navigation, its tone, and a description of it; `None` if no number is
+    /// shown.
     pub(crate) fn count(&self, link: &NavLink) -> Option<(String, Tone, &'static str)> {
         let (standing, ill) = (&self.standing, self.standing.needing_attention());
         let (count, tone, said) = match link.listing.counts? {
@@ -66,7 +67,7 @@ impl PageFrame {
         (count > 0).then(|| (print::count(count), tone, said))
     }
 
-    /// The file that the object of this page is provisioned from, if it is.
+    /// Returns the file that the object of this page is provisioned from; `None` if it is not provisioned.
     pub(crate) fn provisioned(&self) -> Option<&str> {
         let target = paths::target_of(&self.path, &self.title)?;
         self.standing.provisioned.file_of(&target)
@@ -76,8 +77,7 @@ impl PageFrame {
         self.nav.iter().flatten().find(|link| link.current)
     }
 
-    /// Returns the links above a form or a question that leads back to `back`: the list it belongs to, and the thing by
-    /// its name.
+    /// Returns the links above a form or a question that leads back to `back`: the list, and the object by its name.
     pub(crate) fn trail(&self, back: impl AsRef<str>) -> Vec<(String, String)> {
         let back = back.as_ref();
         let path = back.split('?').next().unwrap_or_default();
@@ -90,7 +90,7 @@ impl PageFrame {
             trail.push((topic.to_owned(), paths::last_part(topic)));
         }
         let name = paths::last_part(path);
-        // Numbers are no names.
+        // A last segment that is a number is not a name.
         if trail.iter().all(|(list, _)| list != path) && name.parse::<u64>().is_err() {
             trail.push((back.to_owned(), name));
         }
@@ -106,7 +106,8 @@ pub(crate) fn role_title(role: Role) -> &'static str {
     }
 }
 
-/// Bytes of an answer that is no page of ours and is still shown as one; those of the framework have a line.
+/// Maximum bytes of an error response of the web framework that is shown inside the frame. These responses are one
+/// line.
 const ANSWER_BYTES_MAX: usize = 4_096;
 
 #[derive(Template)]
@@ -115,7 +116,7 @@ struct FramedPage<'a> {
     frame: PageFrame,
     message: &'a BareMessage,
     status: StatusCode,
-    /// Is true if the message has the words of the web framework, not ours.
+    /// Is true if the text of the message comes from the web framework.
     is_answer: bool,
 }
 
@@ -138,7 +139,7 @@ pub(crate) async fn in_frame(visitor: Visitor, request: Request, next: Next) -> 
         is_answer,
     };
     let mut response = draw_with(status, &page);
-    // Its other headers are those of the error.
+    // The response keeps the other headers of the error.
     parts.headers.remove(CONTENT_LENGTH);
     if let Some(kind) = response.headers_mut().remove(CONTENT_TYPE) {
         parts.headers.insert(CONTENT_TYPE, kind);
@@ -146,7 +147,7 @@ pub(crate) async fn in_frame(visitor: Visitor, request: Request, next: Next) -> 
     Response::from_parts(parts, response.into_body())
 }
 
-/// Reports whether the response can stay as it is: it is no error, or it is HTML already.
+/// Reports whether the response can stay unchanged, since it is not an error or is already HTML.
 fn is_page(answer: &Parts) -> bool {
     let is_rejection = answer.status.is_client_error() || answer.status.is_server_error();
     let kind = answer.headers.get(CONTENT_TYPE);

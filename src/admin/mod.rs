@@ -6,8 +6,8 @@
 //! `widgets::filters` (`{{ at|relative }}`, `{{ bytes|size }}`, and `{{ text|visible }}` for whatever a stranger
 //! wrote) and by the parts of `widgets`. What a button does is a function of an [`action::Call`], with a row in
 //! `registry` that has its label, role and question; `subject.button("key")` draws it. Pages may take a `Call`, too.
-//! The broker's verb records what is done in the audit log. What nearly every page imports is in `page`, and what pages are
-//! about in `pages`, whose `answer!` draws one.
+//! The broker function that an action calls writes the audit log. The module `page` has the imports that nearly every
+//! page needs. The module `pages` has the subjects of pages, and its `answer!` draws a page.
 
 mod action;
 mod assets;

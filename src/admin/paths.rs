@@ -1,4 +1,4 @@
-//! The addresses of pages. Numbers are taken as templates have them: as they are, or by reference.
+//! The addresses of pages. Numbers can be passed by value or by reference, as templates have them.
 
 use std::fmt::Display;
 
@@ -9,7 +9,7 @@ use crate::model::name::{InspectorName, segment};
 
 macro_rules! pages {
     ($($name:ident($($part:ident),+) = $path:literal;)+) => { $(
-        /// The address with these names and numbers in it.
+        /// Returns the address with these names and numbers.
         pub(crate) fn $name($($part: impl Display),+) -> String {
             $(let $part = segment(&$part.to_string());)+
             format!($path)
@@ -73,18 +73,18 @@ pub(crate) fn target_of(path: &str, title: &str) -> Option<AuditTarget> {
     })
 }
 
-/// Returns the last part of `path`, which is the name of a thing if the page is about one.
+/// Returns the last part of `path`, which is the name of the resource if the page is about one.
 pub(crate) fn last_part(path: &str) -> String {
     let (_, part) = path.rsplit_once('/').unwrap_or_default();
     part.replace("%2F", "/")
 }
 
-/// Reports whether `path` is a page of the admin area that may be returned to: not an address that leads to another
-/// site, and neither the login nor the logout.
+/// Reports whether `path` is a page of the admin area that is safe to return to. Addresses that lead to another site,
+/// the login and the logout are not.
 pub(crate) fn is_page(path: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
     let (page, _) = path.split_once('?').unwrap_or((path, ""));
-    // A browser takes these parts out, so it would go elsewhere.
+    // Browsers remove these parts and would go to another address.
     let steps = |part: &str| {
         let decoded = part.to_ascii_lowercase().replace("%2e", ".");
         ["", ".", ".."].contains(&&*decoded)

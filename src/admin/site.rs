@@ -1,4 +1,4 @@
-//! The state that every handler uses, and the lookup of things that addresses name.
+//! The state that every handler uses, and the lookup of resources named in addresses.
 
 use std::fmt::Display;
 use std::ops::Deref;
@@ -27,15 +27,15 @@ pub struct AdminState {
     pub broker: Broker,
     pub views: Views,
     pub people: People,
-    /// How the first person gets in; see [`SetupLink::new`].
+    /// The link for setting up the first user; see [`SetupLink::new`].
     pub setup: SetupLink,
     pub hosts: OwnHosts,
     pub diagnostics: Diagnostics,
-    /// Who is signed in without a password, from this machine.
+    /// The user who is signed in without a password from this machine.
     pub local_user: Option<String>,
     pub sign_in: SignInOptions,
     pub publish_bytes_max: usize,
-    /// The OpenAPI document of the API, without regard to the public URL in it.
+    /// The OpenAPI document of the API; a download replaces the public URL in it.
     pub api_document: Arc<Value>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Site {
     state: AdminState,
     pub(crate) map: &'static SiteMap,
     pub(crate) sign_ins: SignIns,
-    /// Remembers a claim, which is never undone, so that not every request asks for it.
+    /// Caches that the site is claimed, which is never undone, so that not every request queries it.
     claimed: AtomicBool,
     pub(crate) streams: Arc<Semaphore>,
 }
@@ -56,7 +56,8 @@ impl Deref for Site {
     }
 }
 
-/// Streams at once. Each is an open connection; past it, pages are read again by hand.
+/// The maximum number of concurrent streams, each of which is an open connection. Beyond this limit, pages are reloaded
+/// by hand.
 pub(crate) const STREAMS_MAX: usize = 64;
 
 impl Site {
@@ -94,7 +95,7 @@ impl Site {
             .topic(&named_in("topic", name, TopicName::parse)?)?)
     }
 
-    /// The topic that a URL names, if somebody has made it: what can be published to and deleted.
+    /// Returns the topic named in a URL if a user created it. Such a topic can be published to and deleted.
     pub(crate) fn made_topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
         let topic = self.topic(name)?;
         if topic.topic.kind.is_built_in() {
@@ -104,7 +105,7 @@ impl Site {
         }
     }
 
-    /// The custom topic that a URL names: what inspectors and the first steps subscribe to.
+    /// Returns the custom topic named in a URL. Inspectors and the first steps subscribe to custom topics.
     pub(crate) fn custom_topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
         let topic = self.topic(name)?;
         if topic.namespace.is_some() {
@@ -152,7 +153,7 @@ impl Site {
     }
 }
 
-/// The name in an address, or that there is nothing called like that.
+/// Returns the name in an address, or an error that nothing has this name.
 pub(crate) fn named_in<N, E>(
     kind: &str,
     text: &str,
@@ -165,12 +166,12 @@ fn missing(kind: &str, name: impl Display) -> PageError {
     PageError::NotFound(format!("{kind} {name}"))
 }
 
-/// The number that something is named by.
+/// Returns the number that identifies a resource.
 pub(crate) fn numbered<T: FromStr>(kind: &str, text: &str) -> PageResult<T> {
     text.parse().map_err(|_| missing(kind, text))
 }
 
-/// Returns what was found, or the error that there is nothing of that name.
+/// Returns the resource that was found, or the error that nothing has this name.
 pub(crate) fn existing<T>(found: Option<T>, kind: &str, name: impl Display) -> PageResult<T> {
     found.ok_or_else(|| missing(kind, name))
 }

@@ -1,5 +1,5 @@
-//! Which pages there are behind the login, who may do what on them, and where the navigation has them: what
-//! the frame, the gate and every link ask, without knowing the pages themselves.
+//! The pages behind the login, the roles they require, and their place in the navigation. The frame, the access check
+//! and every link use this without knowing the pages themselves.
 
 use crate::store::accounts::Role;
 
@@ -13,10 +13,10 @@ pub(crate) struct PageRoles {
 #[derive(Clone, Debug)]
 pub(crate) struct PageInfo {
     pub(crate) path: &'static str,
-    /// `None` keeps it out of the navigation.
+    /// The list in the navigation; `None` for a page outside the navigation.
     pub(crate) nav: Option<SitemapList>,
     pub(crate) access: PageRoles,
-    /// Is true if its form requires that the password was typed lately; see
+    /// Is true if the form requires that the password was typed recently; see
     /// [`password_again`](crate::admin::security::password_again).
     pub(crate) asks_again: bool,
     pub(crate) button: Option<Button>,
@@ -33,7 +33,7 @@ pub(crate) struct SitemapList {
     /// The heading above related pages in the navigation; empty where they need none.
     pub(crate) group: &'static str,
     pub(crate) title: &'static str,
-    /// A drawing of `templates/sprite.html`.
+    /// The name of an icon in `templates/sprite.html`.
     pub(crate) icon: &'static str,
     pub(crate) counts: Option<CountedRows>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct NavLink {
     pub(crate) current: bool,
 }
 
-/// All pages behind the login; those of a group of the navigation are neighbours.
+/// All pages behind the login; pages of one navigation group are adjacent.
 #[derive(Debug)]
 pub(crate) struct SiteMap {
     pub(crate) pages: Vec<PageInfo>,
@@ -70,14 +70,14 @@ impl SiteMap {
             .is_some_and(|page| role >= page.access.changes)
     }
 
-    /// The closest page above `path` that `role` may look at, if there is one besides the overview.
+    /// Returns the closest page above `path` that `role` may open, other than the overview.
     pub(crate) fn above(&self, path: &str, role: Role) -> Option<String> {
         let mut ends = path.rmatch_indices('/').map(|(end, _)| &path[..end]);
         let found = ends.find(|above| *above != "/admin" && self.opens(above, role));
         found.map(str::to_owned)
     }
 
-    /// The navigation for `role` in its groups, as it is shown on the page at `path`, `/admin` included.
+    /// Returns the navigation for `role` in groups, for the page at `path`, which includes `/admin`.
     pub(crate) fn nav(&self, path: &str, role: Role) -> Vec<Vec<NavLink>> {
         let current = self.listed_at(path);
         let link = |page: &PageInfo| {
@@ -93,25 +93,24 @@ impl SiteMap {
         groups.map(<[_]>::to_vec).collect()
     }
 
-    /// The page at `path`, `/admin` and a query included.
+    /// Returns the page at `path`, which includes `/admin` and the query.
     pub(crate) fn page(&self, path: &str) -> Option<&PageInfo> {
         let path = path
             .split_once('?')
             .map_or(path, |(path, _)| path)
             .strip_prefix("/admin")?;
         let fitting = self.pages.iter().filter(|page| fits(page.path, path));
-        // A path that is written out goes before one with a name in it, as it does in the router.
+        // A literal path takes precedence over a path with a parameter, as in the router.
         fitting.min_by_key(|page| page.path.matches('{').count())
     }
 
-    /// The page of the navigation that the page at `path` belongs to. Names stand behind what they are names
-    /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`. `new-topic` belongs to topics,
-    /// and `alert-rules` to alerts.
+    /// Returns the navigation page that the page at `path` belongs to. Collections and names alternate in a path, such
+    /// as `/topics/orders/subscriptions/billing`. `new-topic` belongs to topics, and `alert-rules` to alerts.
     fn listed_at(&self, path: &str) -> Option<&'static str> {
         let inner_path = path.strip_prefix("/admin")?;
         let parts: Vec<&str> = inner_path.trim_matches('/').split('/').step_by(2).collect();
         let depth = match parts.first() {
-            // Its subscriptions are none of events, so they are on no other list.
+            // Service Bus subscriptions are not event subscriptions, so they are in no other list.
             Some(&"service-bus-topics") => 1,
             _ => parts.len(),
         };

@@ -1,5 +1,5 @@
-//! How everything stands now: which event subscriptions need attention, what lies in their dead-letter queues
-//! and what was rejected. It is read once for each page, since the navigation counts it.
+//! The current state: event subscriptions that need attention, their dead letters, and rejections of the last day. It
+//! is read once for each page, since the navigation shows the counts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::store::views::DeadLetterGroup;
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Attempts in a row that have failed before an endpoint is called failing: one may be a restart.
+/// The number of consecutive failed attempts after which an endpoint is called failing. A single failure may be a
+/// restart.
 const FAILING: u32 = 2;
 
 #[derive(Clone, Debug, Default)]
@@ -29,7 +30,7 @@ pub(crate) struct StandingView {
     healths: HashMap<SubscriptionId, Health>,
     dead_letters: HashMap<SubscriptionId, DeadLetters>,
     pub(crate) rejected: u64,
-    /// The number of alerts that fire.
+    /// The number of firing alerts.
     pub(crate) alerts: u64,
     pub(crate) provisioned: Arc<Provisioned>,
     now: Timestamp,
@@ -38,9 +39,9 @@ pub(crate) struct StandingView {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeadLetters {
     pub(crate) count: u64,
-    /// The number of those that came today or yesterday (UTC), since they are counted by days.
+    /// The number of dead letters of today or yesterday (UTC), since they are counted by day.
     pub(crate) recent: u64,
-    /// The most frequent reason, and how many were given up for it.
+    /// The most frequent reason, and the number of dead letters with it.
     pub(crate) most: Option<(DeadLetterReason, u64)>,
 }
 
@@ -139,7 +140,7 @@ impl State<'_> {
         self.badge().tone >= Tone::Warn
     }
 
-    /// Its state in a word or two; Azure's word for it is on its own page.
+    /// Returns the state in a word or two. The Azure term for it is on the page of the subscription.
     pub(crate) fn badge(&self) -> Badge {
         use ValidationState::{AwaitingManualAction, Creating, Failed, Succeeded, Updating};
         let say = |tone, word: &str| Badge::new(tone, word);
@@ -200,7 +201,7 @@ impl State<'_> {
         (self.status == Status::OnProbation).then_some(probation.until)
     }
 
-    /// Reports whether nothing is delivered until somebody acts.
+    /// Reports whether delivery is stopped until an operator acts.
     pub(crate) fn is_stopped(&self) -> bool {
         !self.subscription.may_deliver()
     }

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::{Table, Value};
 
-/// Every package that the build knows, those of the tests among them.
+/// Lock file of the build: every package, including packages for tests.
 const LOCK: &str = include_str!("../../Cargo.lock");
 
 /// The manifest, which names the direct dependencies of the program.
 const MANIFEST: &str = include_str!("../../Cargo.toml");
 
-/// Which licences a component may have; `cargo deny` holds the build to it.
+/// Rules for the licences that a component may have; `cargo deny` enforces them in the build.
 const RULES: &str = include_str!("../../deny.toml");
 
-/// Names with versions, in the order of the alphabet: all that the program needs, and what that needs, on
-/// any system that it can be built for.
+/// Returns names with versions in alphabetical order: all direct and transitive dependencies of the program, on any
+/// system that it can be built for.
 pub(super) fn components() -> Vec<String> {
     let packages = packages(&table(LOCK));
     let manifest = table(MANIFEST);
@@ -22,7 +22,7 @@ pub(super) fn components() -> Vec<String> {
     let mut open: Vec<String> = wanted.into_iter().flat_map(Table::keys).cloned().collect();
     let mut found = BTreeSet::new();
     while let Some(name) = open.pop() {
-        // Where there are several versions, a name has one behind it; else it stands for the only one.
+        // A dependency has a version after its name only if the lock file holds several versions of the package.
         let (name, version) = name.split_once(' ').unwrap_or((name.as_str(), ""));
         for (package, needs) in packages.get(name).into_iter().flatten() {
             if (version.is_empty() || package == version)

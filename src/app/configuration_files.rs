@@ -23,11 +23,12 @@ pub(super) struct ConfiguredObject {
 #[derive(Debug, Default)]
 pub(super) struct FileContents {
     pub(super) objects: Vec<ConfiguredObject>,
-    /// The files that say `prune: true`: what is taken out of them is deleted with the messages that it holds.
+    /// The files that say `prune: true`: objects that are removed from such a file are deleted with the messages that
+    /// they hold.
     pub(super) pruning: BTreeSet<PathBuf>,
 }
 
-/// All that is wrong with objects by a plan for them, a line each.
+/// Returns all faults that a plan reports for objects, one per line.
 pub(super) fn faults_of(plan: &Value, objects: &[ConfiguredObject]) -> Option<String> {
     let text = |of: &Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();
     let line = |fault: &Value| {
@@ -73,7 +74,7 @@ pub(super) fn no_files(dir: &Path) -> String {
     )
 }
 
-/// The files of a directory that end as such files do, in the order of their names.
+/// Returns the files of a directory that have the extension of a configuration file, ordered by name.
 pub(super) fn files_of(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let unreadable = |error| format!("{} cannot be read: {error}", dir.display());
     let entries = fs::read_dir(dir).map_err(unreadable)?;
@@ -93,8 +94,8 @@ pub(super) fn files_of(dir: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Reads a list of objects, a single one, or a mapping of `objects` and `prune`. An empty file is none of them, as it is
-/// left by a disk that was full or an editor that was killed.
+/// Reads a list of objects, a single object, or a mapping of `objects` and `prune`. An empty file is an error, since
+/// a full disk or a killed editor can leave one.
 fn read_file(
     path: &Path,
     referred: &mut BTreeSet<PathBuf>,
@@ -158,7 +159,7 @@ fn read_file(
     Ok(())
 }
 
-/// The objects of a file that is a mapping, and whether it prunes.
+/// Returns the objects of a file that is a mapping, and whether it prunes.
 fn list(mut members: Map<String, Value>) -> Result<(Vec<Value>, bool), String> {
     let prunes = match members.remove("prune") {
         None => false,
@@ -174,7 +175,7 @@ fn list(mut members: Map<String, Value>) -> Result<(Vec<Value>, bool), String> {
     }
 }
 
-/// Reads the text of a file. JSON is YAML, too, but its own faults are told for it.
+/// Reads the text of a file. JSON is valid YAML, but is parsed as JSON so that its errors are JSON errors.
 pub(super) fn parse(text: &str, is_json: bool) -> Result<Value, String> {
     // JSON is YAML, too.
     if is_json {
@@ -184,7 +185,7 @@ pub(super) fn parse(text: &str, is_json: bool) -> Result<Value, String> {
     }
 }
 
-/// Puts what environment and files say in place of references to them.
+/// Replaces references with the values of the environment variables and files that they name.
 fn resolve(
     value: &Value,
     folder: &Path,
@@ -227,7 +228,7 @@ fn resolve(
     }
 }
 
-/// Returns the kind and the name of what an object refers to, if it is nothing but a reference.
+/// Returns the kind and the name of the reference, if an object consists of a reference alone.
 fn reference(members: &Map<String, Value>) -> Option<(&str, &str)> {
     let (name, value) = members.iter().next().filter(|_| members.len() == 1)?;
     let is_known = ["fromEnvironment", "fromFile"].contains(&name.as_str());

@@ -1,4 +1,4 @@
-//! Whose request it is that came through a reverse proxy.
+//! Finds the client of a request that came through a reverse proxy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -8,11 +8,12 @@ use ipnet::IpNet;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The proxies whose word is taken for where a request comes from.
+/// Proxies that are trusted to name the client of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TrustedProxies(pub(super) Arc<[IpNet]>);
 
-/// Two headers tell of two clients. One of them passed a proxy that does not know it, so anybody can have written it.
+/// Error for two headers that name different clients. One of them passed a proxy that does not know it, so anybody
+/// can have written it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "X-Forwarded-For and Forwarded name different clients; let the reverse proxy set one of them and remove the \
@@ -53,7 +54,8 @@ impl TrustedProxies {
         }
     }
 
-    /// Every proxy adds at the end whom it was asked by, so what stands before somebody unknown may be made up.
+    /// Follows the hops back from `peer` for as long as they are trusted proxies. Every proxy appends the address of
+    /// its own client, so entries before an unknown address may be forged.
     fn nearest(&self, peer: IpAddr, hops: &[Option<IpAddr>]) -> IpAddr {
         let mut client = peer;
         for hop in hops.iter().rev() {

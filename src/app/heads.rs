@@ -1,5 +1,5 @@
-//! The bytes of a connection of HTTP: heads of requests that are not whole yet are kept, and count; frames that bring
-//! nothing end the connection.
+//! Byte counts of an HTTP connection: incomplete request heads are buffered and counted; frames that carry no request
+//! or body end the connection.
 
 use std::io;
 use std::sync::Arc;
@@ -14,11 +14,12 @@ use crate::base::watched_stream::{StreamWatch, WatchedStream};
 /// The beginning of a connection of HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes of HTTP/2 that may come without a request or a piece of a body: more than the window of a connection, which
-/// bodies may fill while their requests wait.
+/// Maximum number of HTTP/2 bytes without a request or a piece of a body: more than the flow-control window of a
+/// connection, which bodies may fill while their requests wait.
 const IDLE_BYTES_MAX: usize = 2 * 1_024 * 1_024;
 
-/// Bytes that a connection has. It grows when a client sends more than there is room for at first between two requests.
+/// Buffer bytes of a connection. The buffer grows when a client sends more between two requests than the initial size
+/// can hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeadBytes {
     pub(super) least: usize,
@@ -34,48 +35,48 @@ pub(super) struct Buffers {
     pub(super) http2: HeadBytes,
 }
 
-/// Bytes of frames that each request may bring besides its head: what is said of windows, and pings.
+/// Bytes of frames that each request may bring besides its head: window updates and pings.
 const REQUEST_FRAMES_BYTES: usize = 64 * 1_024;
 
-/// Bytes that cost one part of a task's budget. After its 128 parts other tasks have their turn: a read may bring thousands of
-/// frames.
+/// Number of read bytes that cost one unit of a task's budget. After 128 units other tasks run: one read may bring
+/// thousands of frames.
 const TURN_BYTES: usize = 1_024;
 
-/// Says what has come of requests since it was last asked.
+/// Progress of the requests of a connection since the last query.
 #[derive(Debug, Default)]
 pub(super) struct HeadsProgress {
     heads: AtomicUsize,
     body_bytes: AtomicUsize,
-    /// True if a body was left before its end.
+    /// Is true if a body was left before its end.
     left_body: AtomicBool,
 }
 
 impl HeadsProgress {
-    /// The head of a request is whole.
+    /// Notes that the head of a request is complete.
     pub(super) fn note_head(&self) {
         self.heads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Somebody reads a piece of a body.
+    /// Notes that a piece of a body is read.
     pub(super) fn note_body(&self, bytes: usize) {
         self.body_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A body was left before its end.
+    /// Notes that a body was left before its end.
     pub(super) fn note_left_body(&self) {
         self.left_body.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether a body was left since this was last asked.
+    /// Returns whether a body was left since the last call.
     pub(super) fn has_left_body(&self) -> bool {
         self.left_body.swap(false, Ordering::Relaxed)
     }
 }
 
-/// Which HTTP a client speaks.
+/// HTTP version of a client.
 #[derive(Clone, Copy, Debug)]
 enum HttpVersion {
-    /// So many bytes of the preface of HTTP/2 have come.
+    /// Number of bytes of the HTTP/2 preface that have been received.
     Unknown(usize),
     Http1,
     Http2,
@@ -102,29 +103,30 @@ impl HttpVersion {
 #[error("frames came without a request or a body")]
 struct NothingButFrames;
 
-/// A connection of HTTP that counts for what it reads heads into.
+/// HTTP connection that counts the bytes of its read buffer for heads.
 pub(super) type HeadStream<S> = WatchedStream<S, HeadWatch>;
 
-/// Counts what a connection of HTTP has read.
+/// Counters for the reads of an HTTP connection.
 pub(super) struct HeadWatch {
     buffers: Buffers,
     version: HttpVersion,
     /// Bytes that were read since the last request began.
     read: usize,
-    /// Bytes that were read, less what requests may bring, twice the bodies that were taken, since these come in frames, and
-    /// half of what was written: a client that takes a large answer says so in small frames, and the answers to floods are as
-    /// large as what they answer.
+    /// Bytes that were read, less the bytes that requests may bring, less twice the bodies that were taken (since
+    /// bodies come in frames), and less half of the bytes that were written: a client acknowledges a large answer in
+    /// small frames, and the answers to a flood are as large as the flood.
     idle: usize,
-    /// Bytes that were read for which others have not had their turn.
+    /// Bytes that were read for which other tasks have not yet had their turn.
     owed: usize,
     progress: Arc<HeadsProgress>,
-    /// Bytes that the stream beneath counts for.
+    /// Bytes that the underlying stream counts for.
     beneath: usize,
     taken: TakenBytes,
 }
 
 impl HeadWatch {
-    /// Counts for a connection whose requests note their `progress`. What was `taken` for the stream beneath counts as well.
+    /// Makes the counters of a connection whose requests note their `progress`. The bytes already `taken` for the
+    /// underlying stream count as well.
     pub(super) fn new(
         buffers: Buffers,
         progress: Arc<HeadsProgress>,

@@ -1,5 +1,5 @@
-//! Accepting connections: bounded in number, for each client and over all, in the time they take to ask,
-//! and at a stop.
+//! Accepts connections, with limits on their number per client and in total, on the time until a request, and on the
+//! time at shutdown.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -47,16 +47,17 @@ use crate::base::seldom::SeldomLine;
 use crate::broker::diagnostics::{ConnectionSlot, Connections};
 use crate::broker::people::ByTrustedProxy;
 
-/// Bytes that a connection counts for, whatever it speaks: its task, what it is counted by, and its place among those that the
-/// system watches.
+/// Bytes that every connection counts for, in any protocol: its task, its counters, and its entry among the
+/// connections that the system watches.
 const STREAM_BYTES: usize = 4 * 1_024;
 
-/// Bytes that one with TLS counts for besides: what it keeps of a message that is not whole.
+/// Additional bytes that a TLS connection counts for: its buffer for an incomplete message.
 const TLS_BYTES: usize = tls::HANDSHAKE_BYTES_MAX;
 
-/// Bytes that one of HTTP counts for besides: its state; what it reads a head into, which grows when the client sends more;
-/// what it writes from, and with HTTP/2 tables of headers. 18 KiB were seen in all for one of HTTP/1 that has answered a request.
-/// (Its buffers have 24 KiB, of which memory is what was written to.)
+/// Additional bytes that an HTTP connection counts for: its state, its read buffer for heads, which grows when the
+/// client sends more, its write buffer, and with HTTP/2 header tables. An HTTP/1 connection that has answered a
+/// request was measured at 18 KiB in all. (Its buffers have 24 KiB, but only the parts that were written to use
+/// memory.)
 const BUFFERS: Buffers = Buffers {
     small: 8 * 1_024,
     http1: HeadBytes {
@@ -69,80 +70,85 @@ const BUFFERS: Buffers = Buffers {
     },
 };
 
-/// Bytes that a request counts for besides its connection, until nothing of its answer is left: a usual head, its futures,
-/// its task, and its stream. 50 KiB were seen for one that waits for a message, of which 40 KiB were room for what it does not
-/// do; each thing that a request may do has a future of its own, which is made when it is done.
+/// Bytes that a request counts for besides its connection, until its whole answer has been dropped: a usual head, its
+/// futures, its task, and its stream. A request that waits for a message was measured at 50 KiB, with 40 KiB of it
+/// for operations that the request does not perform. Each operation has a future of its own, which is made when the
+/// operation runs.
 const REQUEST_BYTES: usize = 16 * 1_024;
 
-/// Bytes of a usual head, as they are counted.
+/// Size of a usual request head in bytes, as it is counted.
 const USUAL_HEAD_BYTES: usize = 4 * 1_024;
 
-/// Bytes that a header counts for besides its name and its value: its place among the others, of which there is twice as much
-/// when it grows.
+/// Bytes that a header counts for besides its name and its value: its entry in the header map, whose entries take
+/// twice the memory when the map grows.
 const EACH_HEADER_BYTES: usize = 256;
 
-/// Bytes that a request counts for that there is no memory for: its stream, and the head of the answer.
+/// Bytes that a request counts for when there is no memory for it: its stream, and the head of the answer.
 const REJECTION_BYTES: usize = 2 * 1_024;
 
-/// Such requests whose answers a connection may leave untaken; then it is closed. One that reads leaves one or two.
+/// Maximum number of unread answers to requests without memory; then the connection is closed. A client that reads
+/// leaves one or two.
 const REJECTIONS_MAX: usize = 8;
 
-/// Requests in a row that there was no memory for, after which a connection is closed: ten times as many as HTTP/2 has at once. A
-/// client that waits for as long as it is told comes to less.
+/// Number of consecutive requests without memory after which a connection is closed: ten times the maximum number of
+/// concurrent HTTP/2 streams. A client that waits for the `Retry-After` time stays below it.
 const IN_VAIN_MAX: usize = 10 * STREAMS_MAX as usize;
 
-/// Bytes of an answer over HTTP/2 that wait in the buffers of its stream.
+/// Maximum number of bytes of an HTTP/2 answer that wait in the buffers of its stream.
 const UNSENT_BYTES_MAX: usize = 16 * 1_024;
 
-/// Bytes that are read of a connection with TLS to know what it speaks.
+/// Bytes that are read from a TLS connection to detect its protocol.
 const FIRST_BYTES: usize = 512;
 
 /// How long a client may take to send the head of a request.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long a connection waits for a place while others are asked to close for it. Those that connect meanwhile wait as well.
+/// Time that a new connection waits for a place while other connections are asked to close. Connections that arrive
+/// meanwhile wait too.
 const PLACE_WAIT: Duration = Duration::from_millis(500);
 
-/// How often it asks again.
+/// Interval at which a waiting connection asks again for a place.
 const PLACE_CHECK: Duration = Duration::from_millis(10);
 
-/// Bytes of a request's head, as Node's servers have it, and of what is read at once: each connection has a buffer of
-/// this size.
+/// Maximum size of a request head in bytes, the same as in Node's servers, and of a single read: each connection has
+/// a buffer of this size.
 const HEADER_BYTES_MAX: usize = 16 * 1_024;
 
-/// Headers of a request.
+/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 100;
 
-/// Streams of one HTTP/2 connection.
+/// Maximum number of streams of one HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
 
-/// How long an HTTP/2 connection may be silent before it is asked for a sign of life. (HTTP/1 has the
-/// deadline for the next head.) Shorter than the minutes after which firewalls forget a connection.
+/// Time for which an HTTP/2 connection may be silent before it is pinged. (HTTP/1 has the deadline for the next
+/// head.) Shorter than the minutes after which firewalls drop an idle connection.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long the sign of life may take.
+/// Time limit for the answer to the ping.
 const PING_DEADLINE: Duration = Duration::from_secs(20);
 
 /// Pause after an accept that failed, so that a process out of file descriptors does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the log says how many connections were broken: no peer writes a line of its own.
+/// Interval at which the log reports the number of broken connections: no peer causes a line of its own.
 const BROKEN_TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// How long open connections may take to end their requests at a stop.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// How long a connection may take to begin its first request at a stop. Who has just connected is about to ask.
+/// Time for which a connection may begin its first request during shutdown. A client that has just connected is about
+/// to send a request.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(100);
 
-/// The first byte of AMQP. No method of HTTP that is served begins with it, nor does HTTP/2.
+/// First byte of AMQP. No HTTP method that is served begins with it, nor does HTTP/2.
 const AMQP: u8 = b'A';
 
-/// How an AMQP client is told that TLS is spoken: the header of the protocol that it is to begin with (AMQP 1.0, section
+/// Answer that tells an AMQP client to use TLS: the protocol header that it must begin with (AMQP 1.0, section
 /// 5.2.1).
 const TLS_IS_SPOKEN: &[u8] = b"AMQP\x02\x01\x00\x00";
 
-/// How a TLS client is told that no TLS is spoken: the fatal alert `handshake_failure` (RFC 8446, section 6).
+/// Answer that tells a TLS client that the server has no TLS: the fatal alert `handshake_failure` (RFC 8446, section
+/// 6).
 const NO_TLS_IS_SPOKEN: &[u8] = &[21, 3, 1, 0, 2, 2, 40];
 
 /// The response to a client that sends plain HTTP to a server with TLS.
@@ -150,12 +156,12 @@ const HTTPS_IS_SPOKEN: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     This server speaks HTTPS: use https:// in the URL.\n";
 
-/// A connection, with or without TLS, whose state is in a box: it is larger than all else that a connection has.
+/// Connection with or without TLS. The TLS state is boxed: it is larger than everything else that a connection has.
 type Stream = Either<PacedTcp, Box<BufReader<SecureStream<PacedTcp>>>>;
 
 type PacedTcp = PacedStream<TcpStream>;
 
-/// How many connections are served at once.
+/// Limits on the connections that are served at once.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimits {
     /// Over all clients; for each further one, another is closed.
@@ -168,9 +174,10 @@ pub(super) struct ConnectionLimits {
     pub(super) memory: Memory,
 }
 
-/// Takes a place for a connection. Where none is free, strangers are asked to close: a silent connection keeps nobody from being
-/// accepted, and nobody who has shown a key goes for it. Returns none if nobody goes for it, or no place gets free in time: those that
-/// connect next wait meanwhile.
+/// Takes a place for a connection. If none is free, connections of clients that have not shown a key are asked to
+/// close: a silent connection prevents no other from being accepted, and no client that has shown a key is closed for
+/// it. Returns `None` if no connection can be closed, or if no place becomes free in time: later connections wait
+/// meanwhile.
 async fn place(overall: &Connections, own: &MemoryAccount) -> Option<ConnectionSlot> {
     let asking = async {
         while own.ask_for_a_place() {
@@ -185,8 +192,8 @@ async fn place(overall: &Connections, own: &MemoryAccount) -> Option<ConnectionS
     }
 }
 
-/// Serves on `listeners` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by
-/// a service of its own. With `tls`, all of it over TLS.
+/// Serves on `listeners` until `stop`: AMQP connections by `amqp`, if it is present, and every other connection by a
+/// service of its own. With `tls`, all connections use TLS.
 pub(super) async fn serve<S, B>(
     listeners: Vec<TcpListener>,
     tls: Option<Tls>,
@@ -289,7 +296,7 @@ pub(super) async fn serve<S, B>(
                     let server = server(streams);
                     let connection =
                         server.serve_connection_with_upgrades(TokioIo::new(heads), service);
-                    // A client that hangs up or sends nonsense concerns nobody but itself.
+                    // A client that hangs up or sends invalid data affects only its own connection.
                     let boxed = Box::pin(connection.into_owned());
                     let attended = attend(boxed, &requested, &stop);
                     let asked_to_close = account.asked_to_close();
@@ -339,8 +346,8 @@ async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Result<Option<(u8, Strea
     Err(mistake)
 }
 
-/// Tells a client what is spoken here. Reads what it has sent before closing: unread bytes would reset the connection and
-/// lose the answer.
+/// Tells a client which protocol is spoken here. Reads the received bytes before closing: unread bytes would reset
+/// the connection and lose the answer.
 async fn tell(mut stream: TcpStream, answer: &[u8]) {
     let told = async {
         stream.write_all(answer).await?;
@@ -351,17 +358,17 @@ async fn tell(mut stream: TcpStream, answer: &[u8]) {
     let _: io::Result<_> = told.await;
 }
 
-/// Shared by the requests over one connection.
+/// State that the requests of one connection share.
 #[derive(Clone)]
 pub(super) struct OfRequests {
     account: MemoryAccount,
     progress: Arc<HeadsProgress>,
     streams: Streams,
-    /// Places for answers that say that there is no memory.
+    /// Permits for answers that report that there is no memory.
     rejections: Arc<Semaphore>,
-    /// How many requests in a row there was no memory for.
+    /// Number of consecutive requests for which there was no memory.
     in_vain: Arc<AtomicUsize>,
-    /// Cancelled at a stop, when bodies that have not come are not waited for any more.
+    /// Token that is cancelled at shutdown, when request bodies are no longer awaited.
     bodies_end: CancellationToken,
 }
 
@@ -382,7 +389,7 @@ impl OfRequests {
         self.in_vain.store(0, Ordering::Relaxed);
     }
 
-    /// Tells a client that there is no memory for its request. What that takes is there already, and counts.
+    /// Answers that there is no memory for a request. The memory for this answer exists already and is counted.
     fn overloaded(
         &self,
         version: Version,
@@ -399,7 +406,7 @@ impl OfRequests {
     }
 }
 
-/// Serves one connection, each request by `answer`.
+/// Makes the service of one connection, in which `answer` handles each request.
 pub(super) fn answered(
     answer: impl Fn(Request<axum::body::Body>) -> BoxFuture<'static, Response<axum::body::Body>>
     + Send
@@ -439,7 +446,8 @@ pub(super) fn answered(
         if taken.is_ok() || is_by_proxy {
             shared.note_room(); // clients of a proxy share its connections
         }
-        // Each is in a box, so that connections have no room for one and streams none for one that is over.
+        // Each future is boxed, so that a connection reserves no room for it, and a stream none for one that has
+        // ended.
         let answered = match (taken, client) {
             (Err(NothingLeft), _) => Either::Left(shared.overloaded(version).boxed()),
             (Ok(taken), Ok(client)) => {
@@ -466,8 +474,8 @@ pub(super) fn answered(
     })
 }
 
-/// Returns the answer to a request that has an account of its own, or to any other. If others need what it keeps before it is answered,
-/// it is not carried on, as if its client had hung up.
+/// Returns the answer to a request; `account` is its own account, if it has one. If others need the memory of the
+/// account before the answer is ready, the request is dropped, as if its client had hung up.
 async fn unless_needed(
     answer: BoxFuture<'static, Response<axum::body::Body>>,
     account: Option<&MemoryAccount>,
@@ -481,7 +489,7 @@ async fn unless_needed(
     answered.unwrap_or_else(|| overloaded(version))
 }
 
-/// Returns the bytes that a request counts for: with all of its head that goes beyond a usual one.
+/// Returns the bytes that a request counts for, including the part of its head that exceeds a usual one.
 fn request_bytes<B>(request: &Request<B>) -> usize {
     let uri = request.uri();
     let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
@@ -494,7 +502,7 @@ fn request_bytes<B>(request: &Request<B>) -> usize {
     REQUEST_BYTES + head.saturating_sub(USUAL_HEAD_BYTES)
 }
 
-/// To what an answer is made.
+/// Properties of the request that an answer belongs to.
 #[derive(Clone, Copy)]
 struct AnswerTo {
     version: Version,
@@ -502,8 +510,9 @@ struct AnswerTo {
     is_safe: bool,
 }
 
-/// Returns an answer that counts until nothing of it is left. If there is no memory for it, a client that has only read is told
-/// to ask again; in any other answer may stand what is nowhere else any more, such as a message that was removed or a new key.
+/// Returns an answer that counts until it has been dropped in full. If there is no memory for it, a client that has
+/// only read is told to ask again; any other answer may hold data that exists nowhere else, such as a removed message
+/// or a new key.
 fn counted(
     answer: Response<axum::body::Body>,
     request: RequestMemory,
@@ -524,7 +533,7 @@ fn counted(
     answer.map(|body| watched(body, request))
 }
 
-/// Returns the body of an answer that is made while it is taken, such as an export: what was made last counts.
+/// Returns the body of an answer that is produced while it is sent, such as an export: only the last piece counts.
 fn written_meanwhile(body: axum::body::Body, of: &RequestMemory) -> axum::body::Body {
     let request = of.clone();
     axum::body::Body::new(body.map_frame(move |frame| {
@@ -533,7 +542,7 @@ fn written_meanwhile(body: axum::body::Body, of: &RequestMemory) -> axum::body::
     }))
 }
 
-/// Over HTTP/2 it has no body, which would wait for a window.
+/// Returns the answer for a lack of memory. Over HTTP/2 it has no body, since a body would wait for a window.
 fn overloaded(version: Version) -> Response<axum::body::Body> {
     let problem = "The memory for requests is in use; try again in a moment.\n";
     let (status, retry) = (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")]);
@@ -544,18 +553,18 @@ fn overloaded(version: Version) -> Response<axum::body::Body> {
     }
 }
 
-/// Connections by client. It holds nothing of clients that have none.
+/// Counts connections per client. Holds no entry for a client without connections.
 #[derive(Default)]
 struct ClientConnections(Mutex<HashMap<IpAddr, usize>>);
 
-/// One connection of a client, until it is dropped.
+/// Entry of one connection of a client, which is removed on drop.
 struct ClientConnection {
     clients: Arc<ClientConnections>,
     client: IpAddr,
 }
 
 impl ClientConnections {
-    /// `None` for a client that has `most` connections already.
+    /// Returns `None` for a client that already has `most` connections.
     fn enter(self: &Arc<Self>, address: IpAddr, most: usize) -> Option<ClientConnection> {
         let client = client_of(address);
         let mut open = self.0.lock().unwrap();
@@ -592,13 +601,13 @@ fn prepared(
     request.map(|body| axum::body::Body::new(PacedBody::new(body, progress, end)))
 }
 
-/// A connection of HTTP with its buffers, which are large: whoever waits for it holds a pointer.
+/// HTTP connection with its buffers, boxed because they are large: a task that waits for it holds only a pointer.
 type BoxedConnection<S> =
     Pin<Box<UpgradeableConnection<'static, TokioIo<HeadStream<Stream>>, S, Streams>>>;
 
-/// Serves a connection to its end, or to that of the requests that it has begun at a stop, unless its first request is
-/// late. The server's own deadline for heads begins only once it is clear which version of HTTP is spoken, which a
-/// silent client leaves open.
+/// Serves a connection to its end, or at shutdown until the requests that it has begun have ended, unless its first
+/// request is late. The HTTP server's own deadline for heads starts only when the version of HTTP is known, which a
+/// silent client never reveals.
 async fn attend<S, B>(
     mut connection: BoxedConnection<S>,
     requested: &Notify,
@@ -625,13 +634,13 @@ where
     connection.await
 }
 
-/// Until nobody can be about to send a first request any more.
+/// Waits until no client can be about to send a first request.
 async fn grace(stop: &CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(FIRST_REQUEST_GRACE).await;
 }
 
-/// Sums up in the log, now and then, how many connections were broken.
+/// Reports at intervals in the log how many connections were broken.
 async fn tell_of(broken: Arc<AtomicU64>) {
     loop {
         tokio::time::sleep(BROKEN_TOLD_EVERY).await;
@@ -664,7 +673,7 @@ fn server(streams: Streams) -> Builder<Streams> {
     server
 }
 
-/// The next connection; `None` at a stop. Listeners take turns in being asked first.
+/// Returns the next connection; `None` at shutdown. The listeners take turns at being polled first.
 async fn accept(
     listeners: &[TcpListener],
     turn: &mut usize,

@@ -1,4 +1,4 @@
-//! The file of the management token: only the owner reads it, and it is replaced as a whole.
+//! The management token file. Only its owner can read it, and it is replaced as a whole.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ pub const FILE: &str = "management.token";
 /// Bytes of the file: a token of any sensible length.
 const BYTES_MAX: u64 = 4_096;
 
-/// The token that a server asks for: the configured one, else that of its data directory, which gets
-/// one if it has none.
+/// Returns the configured management token, or else the token in the data directory. Creates a token
+/// in the data directory if there is none.
 pub fn open(
     data_dir: &DataDir,
     configured: Option<&Secret>,
@@ -40,10 +40,10 @@ pub fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
 }
 
-/// Characters of a token, at least: as in the configuration.
+/// Minimum number of characters of a token, as for a configured one.
 const CHARACTERS_MIN: usize = 16;
 
-/// Reads the token. A file that is empty or holds something shorter is an error of the kind `InvalidData`.
+/// Reads the token. Returns an `InvalidData` error if the file holds fewer than `CHARACTERS_MIN` characters.
 pub fn read(data_dir: &Path) -> io::Result<Secret> {
     let mut text = String::new();
     let file = regular_file::open(&path(data_dir))?;
@@ -61,8 +61,8 @@ pub fn read(data_dir: &Path) -> io::Result<Secret> {
     }
 }
 
-/// Puts a new token in the place of the old one, if there is one. Whoever reads the file meanwhile gets
-/// the old token or the new one.
+/// Replaces the token, or creates one if there is none. A concurrent reader of the file gets either the
+/// old token or the new one.
 pub fn replace(data_dir: &Path, entropy: &Entropy) -> io::Result<Secret> {
     let token = Secret::new(entropy.secret());
     write_private(&path(data_dir), &format!("{}\n", token.reveal()))?;

@@ -1,5 +1,5 @@
-//! Clients that speak what is not spoken on the port, or break off a TLS handshake: whose fault it is, and what would be
-//! right, in the log.
+//! Logs clients that use the wrong protocol for the port or fail the TLS handshake: the client's mistake, and its
+//! remedy.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,10 +12,10 @@ use rustls::{AlertDescription, Error, PeerMisbehaved};
 use crate::api::client_of;
 use crate::base::{Clock, Timestamp};
 
-/// Between two lines about one client.
+/// Minimum time between two log lines about one client.
 const LINE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Clients that have a line within a minute, so that nobody fills the log by many addresses.
+/// Maximum number of clients that get a log line within a minute, so that many addresses cannot fill the log.
 const CLIENTS_MAX: usize = 60;
 
 /// A mistake of a client.
@@ -36,7 +36,7 @@ pub(super) enum Mistake {
 pub(super) struct Mistakes(Mutex<HashMap<IpAddr, Timestamp>>);
 
 impl Mistakes {
-    /// Writes what a client did into the log, a line for each client and minute.
+    /// Logs a client's mistake, at most one line per client and minute.
     pub(super) fn note(&self, client: IpAddr, mistake: &Mistake) {
         if !self.takes_line(client_of(client), Clock::system().now()) {
             return;
@@ -63,7 +63,7 @@ impl Mistakes {
 }
 
 impl Mistake {
-    /// Returns texts about what the client did, and about what would be right.
+    /// Returns a description of the mistake and the advice that goes with it.
     fn told(&self) -> (String, &'static str) {
         const PLAIN: &str =
             "use https:// in URLs, and connection strings without UseDevelopmentEmulator=true";

@@ -1,4 +1,4 @@
-//! The body of a request, which has to keep coming.
+//! Request bodies with a minimum receive rate.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,19 +15,19 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use crate::api::BODY_RATE_MIN;
 use crate::app::heads::HeadsProgress;
 
-/// How far a body may be behind the rate at which it has to come. It may be ahead by no more than that, either: what came early would
-/// buy minutes of silence, in which the memory of its topic is held.
+/// Maximum time by which a body may lag behind the minimum rate. Credit for bytes that arrive early is capped at this
+/// time, too: otherwise a client could pause for minutes while its body holds the memory of the topic.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// Ends with an error when its client is too slow: it takes up memory and a place meanwhile.
+/// A request body that fails if the client sends too slowly, because it occupies memory and a place while it arrives.
 pub(super) struct PacedBody<B> {
     inner: B,
-    /// Noted for its connection.
+    /// Progress of the connection, which is told of the bytes of this body.
     progress: Arc<HeadsProgress>,
-    /// Cancelled when it is not waited for any more.
+    /// Cancelled when the server no longer waits for the body.
     end: CancellationToken,
     is_over: bool,
-    /// When it is too slow, since the client was first waited for.
+    /// The deadline of the body; set when the client is first waited for.
     late: Option<Late>,
 }
 
@@ -81,7 +81,7 @@ impl Late {
         self.until = later.min(sleep(GRACE).deadline()); // in so long from now
     }
 
-    /// Ready when the body is too slow.
+    /// Returns `Ready` once the deadline of the body has passed.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.until > self.sleep.deadline() {
             self.sleep.as_mut().reset(self.until);

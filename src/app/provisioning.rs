@@ -1,5 +1,5 @@
-//! The provisioning directory: files whose objects are made at the start, and again whenever a file changes. Nobody else
-//! changes them, and what is taken out of the files is deleted.
+//! The provisioning directory. The objects in its files are created at startup and updated whenever a file changes.
+//! Nobody else can change these objects. Objects that are removed from the files are deleted.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::model::audit::{AuditTarget, TargetKind};
 use crate::model::provisioned::Mark;
 use crate::wire::resource::configuration::body;
 
-/// How often the files are looked at. A change is taken over once they are the same twice in a row, so that no file is
-/// read while it is written.
+/// Interval between checks of the files. A change is applied once two checks in a row find the same state, so that no
+/// file is read while it is being written.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// When to try again after a problem that may lie elsewhere, as with a webhook that did not agree.
+/// Delay before a retry after a problem that may lie outside the files, such as a webhook that failed validation.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Kinds of objects with which messages or deliveries are deleted.
+/// Kinds of objects whose deletion also deletes messages or deliveries.
 const KINDS_WITH_MESSAGES: [TargetKind; 6] = [
     TargetKind::Namespace,
     TargetKind::Topic,
@@ -36,7 +36,7 @@ const KINDS_WITH_MESSAGES: [TargetKind; 6] = [
     TargetKind::EventSubscription,
 ];
 
-/// The directory, and how far its files are in force.
+/// The provisioning directory, and the state in which its files were last applied.
 pub(super) struct Provisioning {
     dir: PathBuf,
     doors: Doors,
@@ -44,22 +44,21 @@ pub(super) struct Provisioning {
     seen: Mutex<Seen>,
 }
 
-/// When each file was written, and its length: it differs once files have changed. `Err` for a directory that cannot be
-/// read.
+/// Modification time and length of each file, to detect changes. `Err` if the directory cannot be read.
 type Stamp = Result<Vec<(PathBuf, Option<(SystemTime, u64)>)>, String>;
 
-/// The state of the files as it was seen.
+/// Observed states of the files.
 struct Seen {
     latest: Stamp,
-    /// The stamp of the files when they were applied last, with success or without.
+    /// The stamp of the files when they were last applied, successfully or not.
     applied: Stamp,
-    /// Files with secrets that the others refer to.
+    /// Files with secrets that the provisioning files refer to.
     referred: BTreeSet<PathBuf>,
     retry_at: Option<Timestamp>,
 }
 
 impl Seen {
-    /// Returns whether to apply the files now, whose current state is `stamp`.
+    /// Records `stamp` as the current state of the files. Returns whether the files should be applied now.
     fn is_due(&mut self, stamp: Stamp, now: Timestamp) -> bool {
         let is_settled = stamp == self.latest;
         self.latest = stamp;
@@ -68,7 +67,7 @@ impl Seen {
     }
 }
 
-/// Why the files are not in force as they are.
+/// The reason why the files could not be applied in full.
 enum ProvisioningProblem {
     /// Nothing was changed.
     Faulty(String),
@@ -77,10 +76,10 @@ enum ProvisioningProblem {
 }
 
 impl Provisioning {
-    /// Applies the files of `dir`, and makes all objects from other directories ordinary ones.
+    /// Applies the files of `dir`. Objects provisioned from other directories become ordinary objects.
     ///
     /// # Errors
-    /// What is wrong with the files. What was rejected although they are right is tried again by [`Self::watch`].
+    /// Fails if the files are invalid. A rejected change of valid files is tried again by [`Self::watch`].
     pub(super) async fn start(dir: &Path, doors: Doors, broker: Broker) -> anyhow::Result<Self> {
         let provisioning = Self {
             dir: dir.to_owned(),
@@ -101,7 +100,7 @@ impl Provisioning {
         }
     }
 
-    /// Looks at the files now and then, until the broker stops.
+    /// Checks the files every `LOOK_EVERY`, and applies changes, until the broker stops.
     pub(super) async fn watch(&self) {
         loop {
             tokio::select! {
@@ -116,14 +115,14 @@ impl Provisioning {
         }
     }
 
-    /// Makes the objects of the files, and notes the problem if there is one.
+    /// Applies the files, and reports the result to the broker.
     async fn apply(&self) -> Result<(), ProvisioningProblem> {
         let before = self.stamp();
         let mut referred = BTreeSet::new();
         let read = block_in_place(|| self.read(&mut referred));
         self.seen.lock().unwrap().referred = referred;
         let after = self.stamp();
-        // What was written meanwhile is read again.
+        // A file that changed during the read is read again.
         let is_same = match (&before, &after) {
             (Ok(before), Ok(after)) => before.iter().all(|file| after.contains(file)),
             _ => false,
@@ -151,7 +150,7 @@ impl Provisioning {
 
     fn read(&self, referred: &mut BTreeSet<PathBuf>) -> Result<FileContents, String> {
         let files = files::files_of(&self.dir)?;
-        // A disk that is not mounted looks the same, and must not take everything away.
+        // An unmounted disk looks like an empty directory, and must not cause all provisioned objects to be deleted.
         if files.is_empty() && !self.broker.provisioned().is_empty() {
             let none = files::no_files(&self.dir);
             return Err(format!(
@@ -189,7 +188,8 @@ impl Provisioning {
                 "nothing was changed, because of{faults}"
             )));
         }
-        // From now on nobody else changes them; what is still to be deleted is theirs until then.
+        // Nobody else can change the provisioned objects from here on. Objects to delete stay claimed until they are
+        // deleted.
         let before = self.broker.provisioned();
         let wanted: Vec<Mark> = objects.iter().filter_map(mark).collect();
         let old = before.targets().filter_map(|target| {
@@ -244,7 +244,8 @@ impl Provisioning {
         Ok(accounts.into_iter().filter(holds).map(name).collect())
     }
 
-    /// The mark of what a step would delete with all that it holds, unless the file that it came from allows that.
+    /// Returns the mark of an object that the step would delete although it holds messages or deliveries. Returns
+    /// `None` if the file that the object came from has `prune: true`.
     fn kept(&self, step: &Value, holding: &[String], contents: &FileContents) -> Option<Mark> {
         let kind: TargetKind = serde_json::from_value(step["kind"].clone()).ok()?;
         let name = step["name"].as_str()?;
@@ -262,19 +263,19 @@ impl Provisioning {
     }
 }
 
-/// Says whether messages or deliveries go with an object of this kind.
+/// Returns whether the deletion of an object of this kind can delete messages or deliveries.
 fn may_hold(kind: TargetKind) -> bool {
     KINDS_WITH_MESSAGES.contains(&kind)
 }
 
-/// Says whether what `held` names, as `topic/subscription`, is the object `name`, or below it.
+/// Returns whether `held`, in the form `topic/subscription`, names the object `name` or an object below it.
 fn is_of(held: &str, name: &str) -> bool {
     let begins = held.get(..name.len());
     begins.is_some_and(|begin| begin.eq_ignore_ascii_case(name))
         && [None, Some('/')].contains(&held[name.len()..].chars().next())
 }
 
-/// Returns the problem with objects that are left because of what they hold.
+/// Describes the objects that were not deleted because they hold messages or pending deliveries.
 fn kept_problem(kept: &[Mark]) -> Option<String> {
     let first = kept.first()?;
     let others = match kept.len() - 1 {

@@ -12,8 +12,8 @@ use tracing_subscriber::{Layer, Registry, filter, fmt, reload};
 use crate::app::config::LogFormat;
 use crate::base::{LogTail, visible, visible_json};
 
-/// Libraries that log at `info` what nobody needs, what is logged here in better words, or (h2, hyper) what peers make
-/// them say as often as they like.
+/// Log levels of libraries whose `info` lines are of no use or repeat the server's own log lines. Peers can make h2 and
+/// hyper log as often as they like.
 const QUIET: &str =
     "refinery_core=warn,tower_sessions_core=error,tower_sessions=error,h2=error,hyper=error";
 
@@ -26,7 +26,7 @@ pub struct ProcessLog {
 }
 
 impl ProcessLog {
-    /// Logs more or less from now on.
+    /// Changes the log level.
     pub(super) fn set_level(&self, level: &str) -> anyhow::Result<()> {
         match &self.filter {
             Some(handle) => Ok(handle.reload(filter(level)?)?),
@@ -44,7 +44,7 @@ fn filter(level: &str) -> anyhow::Result<filter::Targets> {
 pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<ProcessLog> {
     let (filter, handle) = reload::Layer::new(filter(level)?);
     let is_terminal = io::stderr().is_terminal();
-    // Colours are the log's own: it writes out the escape characters of others.
+    // Only the log itself writes colors: escape characters in logged texts are escaped.
     let shown: fn(&str) -> String = if is_terminal {
         |line| visible(line, &['\n', '\t', '\u{1b}'])
     } else {
@@ -79,7 +79,7 @@ pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<ProcessLog
     })
 }
 
-/// Writes lines without what would steer those who read them: they may have texts of others.
+/// Writes lines with control and hidden characters escaped, since lines may contain text from clients.
 struct VisibleLines<W>(fn(&str) -> String, W);
 
 impl<W: io::Write> io::Write for VisibleLines<W> {
@@ -94,7 +94,7 @@ impl<W: io::Write> io::Write for VisibleLines<W> {
     }
 }
 
-/// Takes what is written as one line; the log writes each event at once.
+/// Keeps each write as one line: the log writes each event with one call.
 struct LogLines(LogTail);
 
 impl io::Write for LogLines {

@@ -1,5 +1,6 @@
-//! Answers that their clients do not take: a client that opens no window for them, or does not read, would keep them in
-//! memory for as long as it likes. They count until nothing of them is left.
+//! Responses that clients do not read. A client that opens no flow-control window, or does not read, would otherwise
+//! keep its response in memory for as long as it likes. A response counts against the memory limit until none of it is
+//! left in any buffer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,11 +17,12 @@ use hyper::rt::Executor;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long a client may take nothing of an answer; then its stream is reset, over HTTP/1 its connection.
+/// Maximum time for which a client may read nothing of a response. After that its HTTP/2 stream, or its HTTP/1
+/// connection, is reset.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of an answer that are handed over at once. What is handed over waits in buffers where it counts and nobody watches
-/// it.
+/// Maximum number of response bytes that are passed to hyper at once. Bytes in its buffers still count as memory, but
+/// are not watched.
 const PIECE: usize = 4 * 1_024;
 
 tokio::task_local! {
@@ -28,16 +30,16 @@ tokio::task_local! {
     static WATCH: Arc<UnreadWatch>;
 }
 
-/// Runs streams of one connection of HTTP/2, each until its answer is handed over or its client takes nothing of it.
+/// Runs the streams of one HTTP/2 connection, each until its response is passed on or its client stops reading it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
-    /// True if the answer to the next one is there already.
+    /// True if the response to the next stream is already available.
     is_answered: Arc<AtomicBool>,
 }
 
 impl Streams {
-    /// The answer to the next one is there already: it is handed over before another request is read, so that those of a
-    /// client that takes them never pile up.
+    /// Notes that the response to the next stream is already available. That response is passed on before another
+    /// request is read, so that responses never pile up for a client that reads them.
     pub(super) fn next_is_answered(&self) {
         self.is_answered.store(true, Ordering::Relaxed);
     }
@@ -66,7 +68,7 @@ where
 
 #[derive(Debug, Default)]
 struct UnreadWatch {
-    /// Is true while there is something that the client has not taken.
+    /// True while the client has not read all bytes that were passed on.
     is_clients_turn: AtomicBool,
     turned: Notify,
 }
@@ -90,8 +92,9 @@ impl UnreadWatch {
     }
 }
 
-/// Returns the body of an answer, which holds `kept` until nothing of it is left in any buffer, and is watched if a stream
-/// of HTTP/2 carries it. There it ends with a piece even if it is empty: the head of the answer waits before it.
+/// Returns a response body that holds `kept` until none of its bytes are left in any buffer. The body is watched if an
+/// HTTP/2 stream carries it. Over HTTP/2 even an empty body ends with a piece, because the response head waits in front
+/// of that piece.
 pub(super) fn watched(body: Body, kept: impl Send + Sync + 'static) -> Body {
     let watch = WATCH.try_with(Arc::clone).ok();
     if watch.is_none() && body.is_end_stream() {
@@ -115,7 +118,7 @@ struct Watched<K> {
     is_over: bool,
     /// `None` over HTTP/1, where the connection itself is watched.
     watch: Option<Arc<UnreadWatch>>,
-    /// Held until it is gone, with each piece of it.
+    /// Held by the body and by each of its pieces until they are dropped.
     kept: Arc<K>,
 }
 
@@ -186,7 +189,7 @@ impl<K: Send + Sync + 'static> HttpBody for Watched<K> {
         let (inner, rest) = (self.inner.size_hint(), self.rest.len() as u64);
         let mut hint = SizeHint::new();
         hint.set_lower(inner.lower() + rest);
-        // An empty answer may be one that must not tell its length, such as 204.
+        // An empty response may have a status that forbids Content-Length, such as 204.
         if let Some(upper) = inner
             .upper()
             .filter(|upper| self.watch.is_none() || upper + rest > 0)

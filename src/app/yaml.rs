@@ -1,5 +1,5 @@
-//! YAML of files that others may have written: what it costs to read one is bounded by its length. In what is written for
-//! people, hidden characters are escaped.
+//! Reads and writes YAML. The cost of reading an untrusted file is bounded by its length. Hidden characters are escaped
+//! in the output.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -10,30 +10,33 @@ use serde_json::{Map, Number, Value};
 
 use crate::base::steers;
 
-/// How deep values may stand in each other on one line, and at all: the reader looks at all that are open for each
-/// character, and goes no deeper than this.
+/// Maximum nesting depth of values, on one line and in total. For each character the parser looks at all open values,
+/// and it goes no deeper than this.
 const DEPTH_MAX: usize = 128;
 
-/// How many brackets may be open over all lines: the reader looks at those of earlier lines, too, where a key is marked as
-/// one. More than can be read, since those in texts and comments count with them.
+/// Maximum number of brackets that may be open across lines. The parser looks at the brackets of earlier lines, too,
+/// where a key is marked explicitly. The limit is higher than `DEPTH_MAX` because brackets in strings and comments
+/// count.
 const OPEN_MAX: usize = 512;
 
 /// Reads a document. The error says what is wrong, and where.
 pub(super) fn read(text: &str) -> Result<Value, String> {
     check_depth(text)?;
-    // What is written out has less than two for each byte: one for the value, and one for each byte of a text.
+    // A document without aliases costs less than two units for each byte: one for each value, and one for each byte of
+    // a string.
     let budget = Expansion(&Cell::new(2 * text.len() + 1));
     let read = budget.deserialize(serde_norway::Deserializer::from_str(text));
     read.map_err(|error| error.to_string())
 }
 
-/// Writes a list. Texts whose hidden characters would be written as they are stand in quotes, with these escaped.
+/// Writes a list. Strings with hidden characters are written in double quotes, with these characters escaped.
 pub(super) fn write(list: &[Value]) -> Result<String, serde_norway::Error> {
     let plain = serde_norway::to_string(list)?;
     if !is_hiding(&plain) {
         return Ok(plain); // as nearly always
     }
-    // The writer cannot be told to quote a text, so each such text has a stand-in. That begins with a mark that is nowhere else.
+    // The serializer cannot be told to quote a string, so a placeholder replaces each string with hidden characters. A
+    // placeholder begins with a mark that occurs nowhere else.
     let mark = unused_mark(&plain);
     let mut quoted = Vec::new();
     let stand_ins = list.iter().map(|value| veiled(value, &mark, &mut quoted));
@@ -52,13 +55,13 @@ pub(super) fn write(list: &[Value]) -> Result<String, serde_norway::Error> {
     Ok(text)
 }
 
-/// Says whether a text has hidden characters in it, but for those that lay it out.
+/// Returns whether a text contains hidden characters other than line feeds and tabs.
 fn is_hiding(text: &str) -> bool {
     text.contains(|c: char| steers(c) && c != '\n' && c != '\t')
 }
 
-/// A text that is nowhere in `plain`, found in one pass, however many such texts somebody has put there. The pass looks for `ext`,
-/// which cannot overlap itself as `text` can.
+/// Returns a mark that does not occur in `plain`. Finds it in one pass, however many marks `plain` contains. Searches
+/// for `ext`, which cannot overlap itself as `text` can.
 fn unused_mark(plain: &str) -> String {
     let numbers = plain.split("ext").filter_map(|behind| {
         let (number, _) = behind.split_once('x')?;
@@ -69,8 +72,8 @@ fn unused_mark(plain: &str) -> String {
     format!("text{}x", marks.next().unwrap_or_default())
 }
 
-/// The value with a stand-in for each text with hidden characters, which is quoted. A stand-in is as long as what it stands
-/// for, since long keys are written in another way.
+/// Returns the value with a placeholder for each string that contains hidden characters, and adds these strings to
+/// `quoted`. A placeholder is as long as its quoted string, since long keys are written in another way.
 fn veiled(value: &Value, mark: &str, quoted: &mut Vec<String>) -> Value {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
@@ -108,7 +111,7 @@ fn in_quotes(text: &str) -> String {
             '"' | '\\' => quoted.extend(['\\', c]),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            // The last two are in no document.
+            // YAML allows neither U+FFFE nor U+FFFF in a document.
             c if steers(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {
                 let code = u32::from(c);
                 quoted.push_str(&if code > 0xffff {
@@ -124,7 +127,7 @@ fn in_quotes(text: &str) -> String {
     quoted
 }
 
-/// Rejects a text that opens too many lists and objects without closing them, on one line or over all.
+/// Rejects a text with too many unclosed lists and objects, on one line or in total.
 fn check_depth(text: &str) -> Result<(), String> {
     let mut open: usize = 0;
     for (number, line) in (1..).zip(text.lines()) {
@@ -150,7 +153,7 @@ fn check_depth(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes values out of YAML while they are no more than is left: aliases let a short text stand for any number.
+/// Deserializes YAML values within a budget, because aliases let a short text expand to any number of values.
 #[derive(Clone, Copy)]
 struct Expansion<'a>(&'a Cell<usize>);
 

@@ -1,9 +1,9 @@
-//! Characters that are not seen themselves but change how others are shown, or look like nothing.
+//! Hidden characters: invisible ones, and ones that change how other characters are displayed.
 
 use std::ops::RangeInclusive;
 
-/// Characters without a look of their own that writing needs: what joins letters and emoji and chooses among their
-/// forms, signs that stand below digits, and the space of Braille.
+/// Invisible characters that some scripts need: joiners and variation selectors for letters and emoji, number signs
+/// that extend below digits, and the blank Braille pattern.
 #[rustfmt::skip] // a table
 const IN_WRITING: [RangeInclusive<char>; 14] = [
     '\u{600}'..='\u{605}', '\u{6dd}'..='\u{6dd}', '\u{70f}'..='\u{70f}', '\u{890}'..='\u{891}',
@@ -12,8 +12,8 @@ const IN_WRITING: [RangeInclusive<char>; 14] = [
     '\u{13430}'..='\u{1343f}', '\u{e0100}'..='\u{e01ef}',
 ];
 
-/// The others of Unicode's category Cf, which turn the direction of the text around them among others, of
-/// Default_Ignorable_Code_Point, and the separators of lines and paragraphs.
+/// All other characters of Unicode's category Cf, such as those that control text direction, and of
+/// Default_Ignorable_Code_Point, and the line and paragraph separators.
 #[rustfmt::skip] // a table
 const BESIDES: [RangeInclusive<char>; 18] = [
     '\u{ad}'..='\u{ad}', '\u{34f}'..='\u{34f}', '\u{61c}'..='\u{61c}', '\u{115f}'..='\u{1160}',
@@ -28,13 +28,13 @@ fn is_hidden(c: char) -> bool {
     steers(c) || IN_WRITING.iter().any(|range| range.contains(&c))
 }
 
-/// Returns whether `c` is invisible and not needed to write any language, such as a control character. Text of
-/// strangers must not look different from what it says.
+/// Returns whether `c` is invisible and not needed by any script, such as a control character. Untrusted text must not
+/// look different from its content.
 pub fn steers(c: char) -> bool {
     c.is_control() || (c >= '\u{ad}' && BESIDES.iter().any(|range| range.contains(&c)))
 }
 
-/// Why people could not tell a name from others by its look; `None` if they can.
+/// Returns why a name could look the same as another name; `None` if it cannot.
 pub fn problem_of_look(name: &str) -> Option<&'static str> {
     let is_blank = |c: char| c.is_whitespace() && c != ' ';
     if name.trim() != name {
@@ -50,7 +50,7 @@ pub fn problem_of_look(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The text with its hidden characters written out, as `\u{202e}`, except for those that writing needs and those to
+/// Returns the text with its hidden characters escaped, as `\u{202e}`, except for those that scripts need and those in
 /// `keep`.
 pub fn visible(text: &str, keep: &[char]) -> String {
     let mut visible = String::with_capacity(text.len());
@@ -64,7 +64,7 @@ pub fn visible(text: &str, keep: &[char]) -> String {
     visible
 }
 
-/// Returns JSON with its hidden characters escaped, but for those that lay it out.
+/// Returns JSON with its hidden characters escaped, except for line breaks and tabs.
 pub fn visible_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,4 +1,4 @@
-//! Durations, moments and sizes as people read them: one form for the pages and the command line.
+//! Human-readable durations, times and sizes, in one format for the admin pages and the command line.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Places for a few at once, which those who wait get in turn.
+//! A limited number of places, like a semaphore. Waiting keys take turns.
 
 use std::fmt;
 use std::hash::Hash;
@@ -8,16 +8,16 @@ use tokio::sync::oneshot;
 
 use crate::base::turns::FairQueue;
 
-/// The places. Cheap to clone.
+/// A limited number of places. Cheap to clone.
 pub struct Places<K: Clone + Eq + Hash>(Arc<Mutex<PlacesState<K>>>);
 
 struct PlacesState<K: Clone + Eq + Hash> {
-    /// None while anybody waits.
+    /// Number of free places; 0 while anybody waits.
     free: usize,
     waiting: FairQueue<K, oneshot::Sender<TakenPlace<K>>>,
 }
 
-/// How many may wait.
+/// Maximum number of waiters, for one key and in total.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitingMax {
     pub by_key: usize,
@@ -46,7 +46,7 @@ impl<K: Clone + Eq + Hash> fmt::Debug for Places<K> {
 }
 
 impl<K: Clone + Eq + Hash> Places<K> {
-    /// So many places, all of them free.
+    /// Creates `count` free places.
     pub fn of(count: usize) -> Self {
         Self(Arc::new(Mutex::new(PlacesState {
             free: count,
@@ -61,12 +61,13 @@ impl<K: Clone + Eq + Hash> Places<K> {
         Some(TakenPlace(self.clone()))
     }
 
-    /// Waits for a place. Among those who wait the keys take turns, and of each key the first that came is next.
+    /// Waits for a place. The keys of the waiters take turns, and the waiters of one key are served in order of
+    /// arrival.
     pub async fn take(&self, key: K) -> TakenPlace<K> {
         self.take_in(key.clone(), key).await
     }
 
-    /// Waits for a place as [`Places::take`] does, in the turn of a group of keys.
+    /// Waits for a place as [`Places::take`] does, but the keys of a group share one turn.
     pub async fn take_in(&self, group: K, key: K) -> TakenPlace<K> {
         let any = WaitingMax {
             by_key: usize::MAX,
@@ -76,8 +77,8 @@ impl<K: Clone + Eq + Hash> Places<K> {
         place.expect("any number may wait")
     }
 
-    /// Waits for a place as [`Places::take`] does, unless so many wait already that somebody has to come back: the last one of the
-    /// key of which most wait.
+    /// Waits for a place as [`Places::take`] does, within limits on the number of waiters. Returns `None` if too many
+    /// wait for the key. If too many wait in total, the last waiter of the key with most waiters gets `None`.
     pub async fn take_within(&self, most: WaitingMax, key: K) -> Option<TakenPlace<K>> {
         self.line_up(most, key.clone(), key).await
     }
@@ -103,12 +104,12 @@ impl<K: Clone + Eq + Hash> Places<K> {
         next.await.ok()
     }
 
-    /// How many wait by this key.
+    /// Returns the number of waiters with this key.
     pub fn waiting(&self, key: &K) -> usize {
         self.lock().waiting.waiting(key)
     }
 
-    /// How many places are free.
+    /// Returns the number of free places.
     pub fn free(&self) -> usize {
         self.lock().free
     }

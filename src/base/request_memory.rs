@@ -1,25 +1,26 @@
-//! The memory that a request over HTTP and its answer count for.
+//! The memory that is counted for an HTTP request and its response.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::base::budget::{MemoryAccount, NothingLeft, PresentedKey, TakenBytes};
 
-/// Copies of what is read of the store for an answer while it is made: that itself, the message or the values that are made of
-/// it, and the body.
+/// Number of copies of the stored data in memory while a response is made: the stored bytes, the message or values
+/// made from them, and the response body.
 const COPIES_WHILE_MADE: usize = 3;
 
-/// How long a request waits for memory for its answer before its client is told to come back.
+/// Maximum time for which a request waits for memory for its response. After that its client is told to try again.
 pub const MEMORY_WAIT: Duration = Duration::from_secs(5);
 
-/// How long of that it waits for memory that others need for a moment only. After that, those who keep most are asked to close.
+/// Part of [`MEMORY_WAIT`] in which a request waits for memory that others use only briefly. After that, the accounts
+/// that keep most are asked to close.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether there is memory.
+/// Interval between checks for free memory.
 pub const MEMORY_CHECK: Duration = Duration::from_millis(5);
 
-/// The bytes that a request over HTTP counts for, and its answer. Whatever goes on for it holds a clone, so that it counts also
-/// after its client has hung up.
+/// The bytes that are counted for an HTTP request and its response. Every task that works for the request holds a
+/// clone, so that the bytes still count after the client has disconnected.
 #[derive(Clone, Debug)]
 pub struct RequestMemory(Arc<KeptForRequest>);
 
@@ -27,11 +28,11 @@ pub struct RequestMemory(Arc<KeptForRequest>);
 struct KeptForRequest {
     /// The request itself.
     own: TakenBytes,
-    /// The answer, also while it is made; before that, what is made of the request.
+    /// Bytes of the response, also while it is made; before that, bytes of the data made from the request.
     answer: Mutex<TakenBytes>,
-    /// The account of its body while that comes in.
+    /// The account that the request body counts for while it arrives.
     body: OnceLock<MemoryAccount>,
-    /// The account of its connection, if the request has another one.
+    /// The account of the connection, if the request counts for a different account.
     connection: Option<MemoryAccount>,
 }
 
@@ -41,19 +42,20 @@ struct KeptForRequest {
 pub struct TooMuch;
 
 impl TooMuch {
-    /// Returns whether what the framework says of a body ends with it.
+    /// Returns whether the framework's error text about a body ends with this error.
     pub fn is_told_by(text: &str) -> bool {
         text.ends_with(Self.to_string().as_str())
     }
 }
 
 impl RequestMemory {
-    /// Takes so many bytes of `account`, that of the connection.
+    /// Takes `bytes` for a request from `account`, the account of its connection.
     pub fn take(account: &MemoryAccount, bytes: usize) -> Result<Self, NothingLeft> {
         Self::take_over(None, account, bytes)
     }
 
-    /// Takes so many bytes of `account` for a request. Its `connection` has another account if a proxy passes it on.
+    /// Takes `bytes` for a request from `account`. `connection` is the account of the connection if a proxy forwards
+    /// the request.
     pub fn take_over(
         connection: Option<MemoryAccount>,
         account: &MemoryAccount,
@@ -68,18 +70,19 @@ impl RequestMemory {
         })))
     }
 
-    /// The account that it counts for: that of its connection, unless a proxy passes it on.
+    /// Returns the account that the request counts for: that of its connection, unless a proxy forwards the request.
     pub fn account(&self) -> &MemoryAccount {
         self.0.own.account()
     }
 
-    /// Notes that its body counts for this account.
+    /// Notes that the request body counts for this account.
     pub fn note_body(&self, account: &MemoryAccount) {
         self.0.body.get_or_init(|| account.clone());
     }
 
-    /// Notes that who sends the request has shown this key, token or session, which is valid. From then on its connection closes
-    /// after those of strangers. A connection of a proxy does not count for the key: others use it, too.
+    /// Notes that the client has shown this valid key, token or session. From then on its connection closes after those
+    /// of clients that have shown none. A connection of a proxy does not count for the key, because other clients use
+    /// it, too.
     pub fn note_key(&self, key: impl FnOnce() -> PresentedKey) {
         let KeptForRequest {
             own,
@@ -100,7 +103,7 @@ impl RequestMemory {
         }
     }
 
-    /// Has the answer count for so many bytes, in place of what was counted for it before; for none if there are not so many.
+    /// Sets the bytes that the response counts for. Sets them to 0 and fails if there is not enough memory.
     pub fn answer(&self, bytes: usize) -> Result<(), NothingLeft> {
         let mut answer = self.0.answer.lock().unwrap();
         let taken = answer.resize(bytes);
@@ -110,13 +113,13 @@ impl RequestMemory {
         taken
     }
 
-    /// Has the answer count for bytes that are there already.
+    /// Sets the bytes that the response counts for, even if that exceeds the budget, since they are already in memory.
     pub fn answer_anyway(&self, bytes: usize) {
         self.0.answer.lock().unwrap().resize_anyway(bytes);
     }
 
-    /// Takes memory for an answer for which up to so many bytes are read, if there is so much now. Only strangers are asked to close
-    /// for it.
+    /// Takes memory for a response for which up to `bytes_max` bytes are read, if it is available now. Only connections
+    /// whose clients have shown no key or token are asked to close for it.
     pub fn reserve_now(&self, bytes_max: usize) -> Result<(), NothingLeft> {
         let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
         if !self.0.own.account().has_room(bytes) {
@@ -125,8 +128,8 @@ impl RequestMemory {
         self.answer(bytes)
     }
 
-    /// Takes memory for an answer, or a piece of one, for which up to so many bytes are read. Waits for it for a while, so that
-    /// many who ask at once get their turns.
+    /// Takes memory for a response, or a piece of one, for which up to `bytes_max` bytes are read. Waits for it for up
+    /// to [`MEMORY_WAIT`], so that many concurrent requests get their turns.
     pub async fn reserve(&self, bytes_max: usize) -> Result<(), NothingLeft> {
         let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
         let KeptForRequest { own, answer, .. } = &*self.0;
@@ -147,13 +150,13 @@ impl RequestMemory {
         waited.map_err(|_| NothingLeft)
     }
 
-    /// Says how many bytes were read.
+    /// Adjusts the memory of the response to the number of bytes that were read.
     pub fn note_read(&self, bytes: usize) {
         self.answer_anyway(bytes.saturating_mul(COPIES_WHILE_MADE));
     }
 
-    /// Takes so many bytes for what is made of the request, in place of those of the answer, which is not there yet. Waits as long
-    /// for them.
+    /// Takes `bytes` for data made from the request, in place of those of the response, which does not exist yet. Waits
+    /// for up to [`MEMORY_WAIT`].
     pub async fn hold(&self, bytes: usize) -> Result<(), NothingLeft> {
         let held = async {
             while !self.0.own.account().has_room(bytes) || self.answer(bytes).is_err() {

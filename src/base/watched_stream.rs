@@ -1,4 +1,4 @@
-//! A stream whose owner hears what goes through it.
+//! A stream wrapper that reports reads and writes to an observer.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,19 +6,19 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Hears what goes through a stream.
+/// Observes the reads and writes of a stream.
 pub trait StreamWatch: Unpin {
-    /// Ready when the next bytes may be read. Until then other tasks have their turn.
+    /// Returns `Ready` when the next bytes may be read. Until then other tasks can run.
     fn poll_turn(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 
-    /// These bytes were read, none at the end of the stream. An error is what the reader gets instead.
+    /// Called with the bytes that were read; empty at the end of the stream. An error is passed to the reader instead.
     fn on_read(&mut self, _came: &[u8]) -> io::Result<()> {
         Ok(())
     }
 
-    /// The stream has said how many bytes were written. Returns what the writer is told.
+    /// Called with the result of a write. Returns the result that the writer gets.
     fn on_written(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -28,7 +28,7 @@ pub trait StreamWatch: Unpin {
     }
 }
 
-/// Passes everything on to the stream within.
+/// Forwards reads and writes to the inner stream, observed by `W`.
 pub struct WatchedStream<S, W> {
     inner: S,
     watch: W,

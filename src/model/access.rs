@@ -23,12 +23,12 @@ impl Secret {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The secret itself: for sending, signing and storing, never for showing.
+    /// Returns the plain secret, only for sending, signing and storing. Never display it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Returns whether `presented` is the secret. The time that it takes does not depend on where the two differ.
+    /// Reports whether `presented` equals the secret. The comparison takes constant time.
     pub fn admits(&self, presented: &str) -> bool {
         verify_slices_are_equal(self.0.as_bytes(), presented.as_bytes()).is_ok()
     }
@@ -46,15 +46,15 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The two keys of a topic, a namespace or an access rule. Either one publishes and signs, so that one can be
-/// regenerated while the other is in use (rule 1.2).
+/// The two keys of a topic, a namespace or an access rule. Both keys authorize publishing and signing, so that one can
+/// be regenerated while the other is in use (rule 1.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessKeys {
     pub key1: Secret,
     pub key2: Secret,
 }
 
-/// Which of the two keys.
+/// The name of one of the two keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyName {
@@ -70,7 +70,7 @@ pub enum KeyOwner {
     AccessRule(AccessRuleId),
 }
 
-/// One key.
+/// A reference to one key of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRef {
     pub owner: KeyOwner,
@@ -84,10 +84,10 @@ impl fmt::Display for KeyName {
 }
 
 impl KeyName {
-    /// Both.
+    /// Both key names.
     pub const ALL: [KeyName; 2] = [Self::Key1, Self::Key2];
 
-    /// Azure's spelling.
+    /// Returns the name as Azure spells it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Key1 => "key1",
@@ -97,7 +97,7 @@ impl KeyName {
 }
 
 impl AccessKeys {
-    /// Two new keys.
+    /// Generates two new keys.
     pub fn generate(entropy: &Entropy) -> Self {
         Self {
             key1: Secret::new(entropy.access_key()),
@@ -105,7 +105,7 @@ impl AccessKeys {
         }
     }
 
-    /// The key of that name.
+    /// Returns the key with the given name.
     pub fn get(&self, name: KeyName) -> &Secret {
         match name {
             KeyName::Key1 => &self.key1,
@@ -113,12 +113,12 @@ impl AccessKeys {
         }
     }
 
-    /// The keys with one of them regenerated.
+    /// Returns the keys with the named key regenerated.
     pub fn regenerated(&self, name: KeyName, entropy: &Entropy) -> Self {
         self.with(name, Secret::new(entropy.access_key()))
     }
 
-    /// The keys with `fresh` in the place of one of them.
+    /// Returns the keys with the named key replaced by `fresh`.
     pub fn with(&self, name: KeyName, fresh: Secret) -> Self {
         match name {
             KeyName::Key1 => Self {
@@ -132,7 +132,7 @@ impl AccessKeys {
         }
     }
 
-    /// Which of the keys `presented` is, if any; always compares with both.
+    /// Returns the name of the key that equals `presented`, if any. Always compares with both keys.
     pub fn find(&self, presented: &str) -> Option<KeyName> {
         let admits = KeyName::ALL.map(|name| self.get(name).admits(presented));
         let mut found = KeyName::ALL.into_iter().zip(admits);

@@ -1,7 +1,7 @@
-//! Alerts: what is watched, when somebody is told, and by which channels. Pure.
+//! Alert rules, alerts and notification channels. This module performs no I/O.
 //!
-//! A rule finds objects that it fires for, such as endpoints that fail. Each of them is one alert: told once when it
-//! begins, and once when it is over. What begins and ends at the same time is one message.
+//! An alert rule fires for objects, such as failing endpoints. Each such object is one alert, which is reported once
+//! when it begins and once when it ends. Alerts of a rule that begin or end at the same time share one message.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,17 +31,17 @@ pub struct AlertRule {
 /// When a rule fires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlertCondition {
-    /// No attempt of an event subscription has succeeded for so long.
+    /// No attempt of an event subscription has succeeded for `minutes`.
     EndpointFailing { minutes: u32 },
-    /// The oldest pending delivery of an event subscription or a queue is older than that.
+    /// The oldest pending delivery of an event subscription or a queue is older than `minutes`.
     OldPending { minutes: u32 },
-    /// At least `count` deliveries of an event subscription or a queue were dead-lettered within that time.
+    /// At least `count` deliveries of an event subscription or a queue were dead-lettered within `minutes`.
     DeadLetters { count: u32, minutes: u32 },
-    /// Less is free on the disk of the data directory.
+    /// The disk of the data directory has less free space than `megabytes`.
     DiskSpace { megabytes: u32 },
-    /// Nothing was published to a topic for so long.
+    /// No event was published to `topic` for `minutes`.
     NoEvents { topic: TopicName, minutes: u32 },
-    /// The TLS certificate or an API token expires within so many days.
+    /// The TLS certificate or an API token expires within `days`.
     Expiring { days: u32 },
     /// The last backup failed.
     BackupFailed,
@@ -53,21 +53,21 @@ pub struct AlertObservations {
     pub endpoints: Vec<(String, EndpointHealth)>,
     /// When the oldest pending delivery of each subscription was published.
     pub oldest_pending: Vec<(String, Timestamp)>,
-    /// Dead letters of each subscription, by how many of the last minutes.
+    /// The number of dead letters of each subscription in the last minutes. The key is the number of minutes.
     pub dead_letters: BTreeMap<u32, Vec<(String, u64)>>,
     pub disk_free: Option<u64>,
     /// When the last event of each topic came.
     pub last_events: Vec<(TopicName, Timestamp)>,
-    /// Everything that expires, and when.
+    /// Objects that expire, each with its expiry.
     pub expiring: Vec<(String, Timestamp)>,
-    /// How the last backup since the start ended.
+    /// The result of the last backup since the start.
     pub backup: Option<Result<(), String>>,
 }
 
-/// The health of an endpoint, as far as attempts have shown it.
+/// The health of an endpoint according to its delivery attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointHealth {
-    /// Nothing was sent to it since the start.
+    /// Nothing was sent to the endpoint since the start.
     Unknown,
     Working,
     Failing {
@@ -76,12 +76,13 @@ pub enum EndpointHealth {
     },
 }
 
-/// An object that a rule fires for, or may.
+/// An object for which a rule fires or may fire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Finding {
     object: String,
     detail: String,
-    /// Otherwise nothing is known: an alert that fires goes on, and none begins.
+    /// Is true if the rule certainly fires. If false, the state is unknown: a firing alert continues, and no alert
+    /// begins.
     is_certain: bool,
 }
 
@@ -97,7 +98,7 @@ ids! {
 /// An object that a rule fires for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
-    /// The event subscription, the topic, the token.
+    /// The object's name, such as an event subscription, a topic or an API token.
     pub object: String,
     pub detail: String,
     pub since: Timestamp,
@@ -130,7 +131,7 @@ pub struct AlertMessage {
 }
 
 impl AlertCondition {
-    /// Its name in a few words.
+    /// Returns a short name of the condition.
     pub fn title(&self) -> &'static str {
         match self {
             Self::EndpointFailing { .. } => "Endpoint failing",
@@ -143,7 +144,7 @@ impl AlertCondition {
         }
     }
 
-    /// When it fires, in half a sentence.
+    /// Describes the condition in a clause.
     pub fn describe(&self) -> String {
         match self {
             Self::EndpointFailing { minutes } => format!("An endpoint fails for {minutes} min"),
@@ -236,7 +237,8 @@ fn uncertain(object: impl Into<String>) -> Finding {
     }
 }
 
-/// An endpoint that begins to fail after a restart may have failed before: that alert goes on.
+/// Returns a finding if an endpoint fails or may fail. An endpoint that fails after a restart may have failed before
+/// the restart, so a firing alert continues.
 fn failing(of: &str, health: &EndpointHealth, minutes: u32, now: Timestamp) -> Option<Finding> {
     match health {
         EndpointHealth::Working => None,
@@ -251,7 +253,8 @@ fn mebibytes(count: u32) -> u64 {
     u64::from(count) << 20
 }
 
-/// It is over once a tenth more is free, so that one that is just about full does not come and go.
+/// Returns the finding for low disk space. The alert ends only when 10% more than the threshold is free, so that it
+/// does not flap.
 fn low_disk(free: Option<u64>, megabytes: u32) -> Vec<Finding> {
     const OBJECT: &str = "disk";
     let least = mebibytes(megabytes);
@@ -264,8 +267,8 @@ fn low_disk(free: Option<u64>, megabytes: u32) -> Vec<Finding> {
 }
 
 impl StoredAlertRule {
-    /// Its alerts by these facts, and the message about what has changed, if one is to be sent now. While nobody listens
-    /// there is none, and what fires is told later.
+    /// Returns the rule's alerts according to `facts`, and the message about changes if one is due now. If `is_heard`
+    /// is false, there is no message, and firing alerts are reported later.
     pub fn evaluate(
         &self,
         facts: &AlertObservations,
@@ -294,7 +297,7 @@ impl StoredAlertRule {
         (alerts, message)
     }
 
-    /// The alerts with what was found now. One that is over before it was told of leaves no trace.
+    /// Returns the alerts updated with the current findings. An alert that ends before it was reported is removed.
     fn after(&self, findings: &[Finding], now: Timestamp) -> Vec<Alert> {
         let found = |alert: &Alert| findings.iter().find(|each| each.object == alert.object);
         let follow = |alert: &Alert| match found(alert) {
@@ -355,13 +358,13 @@ impl StoredAlertRule {
         }
     }
 
-    /// The alerts that fire.
+    /// Returns the alerts that are firing.
     pub fn firing(&self) -> impl Iterator<Item = &Alert> {
         self.alerts.iter().filter(|alert| !alert.is_over)
     }
 }
 
-/// `orders/billing and 2 more`.
+/// Returns the objects of alerts in short, such as `orders/billing and 2 more`.
 fn named(alerts: &[&Alert]) -> String {
     match alerts {
         [] => String::new(),
@@ -371,7 +374,7 @@ fn named(alerts: &[&Alert]) -> String {
 }
 
 impl AlertMessage {
-    /// The message that tries a channel.
+    /// Returns the message for a test of a channel.
     pub fn test() -> Self {
         Self {
             subject: "Test message".to_owned(),
@@ -381,13 +384,13 @@ impl AlertMessage {
     }
 }
 
-/// When a message is sent once more after so many attempts; `None`: it is given up.
+/// Returns the time of the next attempt to send a message after `attempts` attempts; `None` if no attempts are left.
 pub fn next_attempt(attempts: u32, now: Timestamp) -> Option<Timestamp> {
     let wait = ALERT_MESSAGE_INTERVAL * 2_u32.pow(attempts.saturating_sub(1).min(16));
     (attempts < ALERT_ATTEMPTS_MAX).then_some(now + wait)
 }
 
-/// Who is told.
+/// A notification channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlertChannel {
     Email(Box<EmailChannel>),
@@ -420,7 +423,7 @@ named_enum! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebHookChannel {
     pub format: AlertFormat,
-    /// Whoever knows it can post there, so it is a secret.
+    /// The URL is a secret, because anyone who knows it can post to it.
     pub endpoint_url: Option<Secret>,
     /// The integration key of PagerDuty; for others a bearer token.
     pub token: Option<Secret>,
@@ -438,7 +441,7 @@ named_enum! {
     }
 }
 
-/// Where PagerDuty takes events.
+/// The URL of PagerDuty's Events API.
 const PAGER_DUTY: &str = "https://events.pagerduty.com/v2/enqueue";
 
 impl WebHookChannel {
@@ -450,7 +453,7 @@ impl WebHookChannel {
 }
 
 impl AlertChannel {
-    /// Its kind in a word.
+    /// Returns the display name of the channel's type.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Email(_) => "E-mail",
@@ -465,7 +468,7 @@ impl AlertChannel {
         }
     }
 
-    /// Where messages go, without secrets.
+    /// Returns the recipients or the address of the channel without secrets.
     pub fn target(&self) -> String {
         match self {
             Self::Email(email) => email.to.join(", "),
@@ -485,7 +488,7 @@ pub struct StoredAlertChannel {
     pub name: AlertChannelName,
     pub channel: AlertChannel,
     pub sent_at: Option<Timestamp>,
-    /// When it last failed, and how.
+    /// The time of the last failure. Its description is in `error`.
     pub failed_at: Option<Timestamp>,
     pub error: Option<String>,
     pub created_at: Timestamp,

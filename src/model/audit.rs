@@ -1,7 +1,7 @@
 //! The audit log: who did what, from where, and what it changed. No entry holds a secret.
 //!
-//! The verb of the broker that does something also records it, in the same transaction. Doors hand down
-//! a [`Caller`] and nothing else.
+//! The broker operation that performs an action also records it in the same transaction. The APIs pass only a
+//! [`Caller`] for this purpose.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,28 +16,28 @@ use crate::model::access::KeyName;
 use crate::model::name::{RuleName, SubscriptionName, TopicName};
 use crate::model::topic::EntityKind;
 
-/// Somebody who acts.
+/// The user, program or component that performs an action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
-    /// Signed in to the admin pages.
+    /// A user who is signed in to the admin pages.
     User(String),
-    /// A program with a token of its own.
+    /// A program with its own API token.
     ApiToken(String),
-    /// The holder of the one management token.
+    /// The holder of the management token.
     ManagementToken,
-    /// Somebody at the machine, in the database itself or by the configuration.
+    /// A person with local access, who acts directly on the database or through the configuration.
     CommandLine,
-    /// This file of the provisioning directory.
+    /// A file of the provisioning directory, by its name.
     Provisioning(String),
-    /// Who has a key of this access rule.
+    /// The holder of a key of an access rule.
     AccessRule(String),
-    /// The appliance itself, as a definition says: an idle queue is deleted.
+    /// The appliance itself, as required by a definition. For example, it deletes an idle queue.
     Appliance,
 }
 
 impl Actor {
-    /// Returns the one who counts where clients share something. All access rules of a queue or topic count as one, since one
-    /// client can have keys of several of them.
+    /// Returns the actor to account for when clients share a limit. All access rules of a queue or topic count as one
+    /// actor, because a client can have keys of several of these rules.
     #[must_use]
     pub fn holder(&self) -> Self {
         match self {
@@ -56,7 +56,7 @@ impl Actor {
         }
     }
 
-    /// The word for the kind, as it is stored and shown.
+    /// Returns the kind of the actor as it is stored and displayed.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::User(_) => "User",
@@ -69,7 +69,7 @@ impl Actor {
         }
     }
 
-    /// The name; empty where the kind has none.
+    /// Returns the name of the actor; empty if its kind has no name.
     pub fn name(&self) -> &str {
         match self {
             Self::User(name)
@@ -80,7 +80,7 @@ impl Actor {
         }
     }
 
-    /// The actor of that kind and name.
+    /// Returns the actor with the given kind and name.
     pub fn of(kind: &str, name: String) -> Self {
         match kind {
             "User" => Self::User(name),
@@ -108,17 +108,17 @@ impl fmt::Display for Actor {
     }
 }
 
-/// Who acts, from where, and when.
+/// The actor, address and time of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub actor: Actor,
-    /// The address of the client; `None` for somebody at the machine.
+    /// The address of the client; `None` for local access.
     pub address: Option<IpAddr>,
     pub at: Timestamp,
 }
 
 impl Caller {
-    /// Somebody at the machine.
+    /// Returns a caller with local access.
     pub fn command_line(at: Timestamp) -> Self {
         Self {
             actor: Actor::CommandLine,
@@ -145,13 +145,13 @@ impl Caller {
         }
     }
 
-    /// The entry about a new definition of `target`, or its deletion; the store adds what changes.
+    /// Returns the entry about a new definition of `target` or its deletion. The store adds the changes.
     pub fn defined(&self, target: AuditTarget) -> AuditEntry {
         let changes = Vec::new();
         self.did(AuditAction::Update { changes }, target)
     }
 
-    /// The entry about what the caller does.
+    /// Returns the audit entry for an action of the caller.
     pub fn did(&self, action: AuditAction, target: AuditTarget) -> AuditEntry {
         AuditEntry {
             caller: self.clone(),
@@ -199,7 +199,7 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    /// The target of that name or number.
+    /// Returns the target of this kind with the given name or number.
     pub fn named(self, name: impl fmt::Display) -> AuditTarget {
         AuditTarget {
             kind: self,
@@ -219,7 +219,7 @@ impl From<EntityKind> for TargetKind {
 }
 
 impl AuditTarget {
-    /// Everything, or nothing in particular.
+    /// Returns the target for actions that concern the whole appliance or no specific object.
     pub fn appliance() -> Self {
         TargetKind::Appliance.named("")
     }
@@ -249,7 +249,7 @@ impl AuditTarget {
     }
 }
 
-/// Writes the target in the form that it has in a sentence.
+/// Formats the target for use in a sentence.
 impl fmt::Display for AuditTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
@@ -322,24 +322,24 @@ pub enum AuditAction {
     },
     RotateSigningSecret,
     RemoveSigningSecrets,
-    /// By hand, to a topic.
+    /// Events were published manually to a topic.
     PublishEvents {
         events: u64,
     },
-    /// By hand, to a queue.
+    /// A message was sent manually to a queue.
     SendMessage,
-    /// From files of dead letters, to a topic or an event subscription.
+    /// Dead letters were imported from files to a topic or an event subscription.
     ImportDeadLetters {
         events: u64,
     },
-    /// A stored event, to an event subscription that did not have it.
+    /// A stored event was sent to an event subscription that had not received it.
     SendEvent {
         event: i64,
     },
     RetryNow,
     Resubmit {
         dead_letters: u64,
-        /// The topic or the URL; `None` for their own event subscriptions.
+        /// The target topic or URL; `None` if the dead letters were resubmitted to their own event subscriptions.
         #[serde(skip_serializing_if = "Option::is_none")]
         to: Option<String>,
         edited: bool,
@@ -347,14 +347,14 @@ pub enum AuditAction {
     PurgeDeadLetters {
         dead_letters: u64,
     },
-    /// By a receiver that had locked them.
+    /// A receiver that had locked the dead letters completed them.
     CompleteDeadLetters {
         dead_letters: u64,
     },
     StartReplay {
         deliveries: u64,
     },
-    /// The requests that an inspector keeps.
+    /// The stored requests of an inspector were deleted.
     ClearRequests {
         requests: u64,
     },
@@ -363,7 +363,7 @@ pub enum AuditAction {
     /// The first account was made.
     SetUp,
     SignIn,
-    /// The sign-in provider or a reverse proxy knows the person, and there is a reason against it here.
+    /// A sign-in was rejected here although the sign-in provider or a reverse proxy had identified the person.
     RejectSignIn {
         reason: String,
     },
@@ -389,7 +389,7 @@ pub enum AuditAction {
     CheckUrl,
 }
 
-/// Secrets, or what is as good as one, that a verb shows.
+/// Kinds of secrets, or values equivalent to secrets, that an operation can reveal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SecretKind {
     Keys,
@@ -409,14 +409,14 @@ pub struct Change {
 }
 
 impl AuditAction {
-    /// The name of the variant, as it is stored and filtered by.
+    /// Returns the name of the variant, which is stored and used in filters.
     pub fn name(&self) -> String {
         let action = serde_json::to_value(self).unwrap_or_default();
         action["action"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Returns whether the action creates, redefines or deletes its target. Only the files of the provisioning
-    /// directory may do that to a target that comes from there.
+    /// Reports whether the action creates, redefines or deletes its target. If the target is defined in the
+    /// provisioning directory, only the files of that directory may do so.
     pub fn redefines(&self) -> bool {
         matches!(
             self,
@@ -441,7 +441,7 @@ impl AuditAction {
     }
 }
 
-/// A change that somebody made.
+/// An audit entry: an action, its caller and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     pub caller: Caller,
@@ -474,9 +474,9 @@ impl AuditEntry {
         (count > 0).then_some(self)
     }
 
-    /// The part of the log that the entry has to fit into, if it is about something that those do as often as they like
-    /// whom nobody has trusted with more: the holder of a key, a definition that makes the appliance act, and whoever signs in,
-    /// with each of the things that they may do to their own account.
+    /// Returns the part of the log that limits the entry, if an actor with few rights can repeat the action at will.
+    /// Each access rule, the appliance, rejected sign-ins, and each kind of sign-in or account action of a user on
+    /// their own account have a separate part. Returns `None` for other entries.
     pub fn share(&self) -> Option<String> {
         let (actor, action) = (&self.caller.actor, &self.action);
         if matches!(action, AuditAction::RejectSignIn { .. }) {
@@ -505,7 +505,7 @@ impl AuditEntry {
         }
     }
 
-    /// Somebody did it to their own account.
+    /// Reports whether a user performed the action on their own account.
     fn is_own(&self) -> bool {
         self.target.kind == TargetKind::User
             && matches!(&self.caller.actor, Actor::User(name) if *name == self.target.name)
@@ -629,11 +629,11 @@ impl SecretKind {
     }
 }
 
-/// Properties that a sentence names; the others are counted.
+/// The maximum number of properties that a sentence names. Further properties are only counted.
 const NAMED_MAX: usize = 3;
 
 fn updated(changes: &[Change], target: &AuditTarget) -> String {
-    // The last part of a name says what it is; the entry has all of it.
+    // The sentence uses only the last part of a property name. The entry has the full name.
     let last = |change: &Change| {
         let property = &change.property;
         let last = property

@@ -1,4 +1,4 @@
-//! How many events go into one delivery request (rule 8).
+//! Batching of events into delivery requests (rule 8).
 
 use crate::model::delivery::Outcome;
 use crate::model::limits::{BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX};
@@ -19,7 +19,7 @@ impl BatchPolicy {
             || (self.max_events.is_none() && self.preferred_kilobytes.is_some())
     }
 
-    /// Events that a request never exceeds; 1 with batching off (rule A).
+    /// Returns the maximum number of events in a request; 1 if batching is off (rule A).
     pub fn events_max(&self) -> usize {
         if !self.is_on() {
             return 1;
@@ -27,12 +27,12 @@ impl BatchPolicy {
         self.max_events.unwrap_or(BATCH_EVENTS_MAX) as usize
     }
 
-    /// Bytes that a request aims at; a single bigger event still goes, alone (rule 8).
+    /// Returns the preferred size of a request in bytes. A larger event is sent alone (rule 8).
     pub fn bytes_preferred(&self) -> usize {
         self.preferred_kilobytes.unwrap_or(BATCH_KILOBYTES_MAX) as usize * 1_024
     }
 
-    /// How many of the events, whose sizes are given in order, make up the next request: at least one.
+    /// Returns the number of events in the next request, at least one. `sizes` has the sizes of the events in order.
     pub fn fill(&self, sizes: impl IntoIterator<Item = usize>) -> usize {
         let mut bytes = 0;
         let mut events = 0;
@@ -46,8 +46,9 @@ impl BatchPolicy {
         events
     }
 
-    /// How many events each request has at most that delivers the events of a rejected one again (rule 8.1). `None`
-    /// where its outcome is that of all of them: it is not split, was not rejected because of its events, or had but one.
+    /// Returns the maximum number of events in each request that redelivers the events of a rejected request (rule
+    /// 8.1). Returns `None` if the outcome applies to all events of the request: splitting is off, the request was not
+    /// rejected because of its events, or it had fewer than two events.
     pub fn split(&self, events: usize, outcome: Outcome) -> Option<u32> {
         let is_about_events = matches!(outcome, Outcome::BadRequest | Outcome::PayloadTooLarge);
         if !self.split_on_error || !is_about_events || events < 2 {

@@ -3,10 +3,10 @@
 use crate::model::access::Secret;
 use crate::model::destination::EndpointUrl;
 
-/// Where a container of blobs is.
+/// The location of a blob container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BlobStorage {
-    /// In the directory that the operator has configured, if there is one.
+    /// The directory that the operator has configured, if any.
     #[default]
     Directory,
     /// A bucket of S3 or of a compatible service (extension).
@@ -18,7 +18,7 @@ pub enum BlobStorage {
 /// Access to a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct S3Account {
-    /// `None` for that of AWS. The bucket is part of the path.
+    /// The endpoint URL, with the bucket in its path; `None` for the AWS endpoint.
     pub endpoint: Option<EndpointUrl>,
     pub region: String,
     pub access_key_id: String,
@@ -29,7 +29,7 @@ pub struct S3Account {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AzureAccount {
     pub name: String,
-    /// `None` for that of the account in Azure's public cloud.
+    /// The endpoint URL; `None` for the account's endpoint in the Azure public cloud.
     pub endpoint: Option<EndpointUrl>,
     pub access: AzureAccess,
 }
@@ -44,7 +44,7 @@ pub enum AzureAccess {
 }
 
 impl BlobStorage {
-    /// Where its containers are, without a slash at the end; `None` for the directory.
+    /// Returns the base URL of the containers without a trailing slash; `None` for the directory.
     pub fn base_url(&self) -> Option<String> {
         let (endpoint, public) = match self {
             Self::Directory => return None,

@@ -1,4 +1,4 @@
-//! How far our clock is from another one, as far as one HTTP exchange shows.
+//! The difference between the local clock and a remote clock, measured in one HTTP exchange.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use crate::model::limits::CLOCK_SKEW_MAX;
 /// Times in HTTP have whole seconds, rounded down (RFC 9110, 5.6.7).
 const RESOLUTION: Duration = Duration::from_secs(1);
 
-/// The difference to another clock, as far as it is certain.
+/// The certain part of the difference between the local clock and a remote clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSkew {
     /// No certain difference.
     None,
-    /// Ours is ahead by at least this.
+    /// The local clock is ahead by at least this duration.
     Ahead(Duration),
-    /// Ours is behind by at least this.
+    /// The local clock is behind by at least this duration.
     Behind(Duration),
 }
 
 impl ClockSkew {
-    /// The skew if the other clock showed `theirs` at some moment between `sent_at` and `received_at` of
-    /// ours.
+    /// Returns the skew if the remote clock showed `theirs` at some time between `sent_at` and `received_at` of the
+    /// local clock.
     pub fn measured(theirs: Timestamp, sent_at: Timestamp, received_at: Timestamp) -> Self {
         let (ahead, behind) = (
             sent_at.since(theirs + RESOLUTION),
@@ -42,7 +42,7 @@ impl ClockSkew {
         }
     }
 
-    /// In milliseconds; positive if ours is ahead.
+    /// Returns the skew in milliseconds, positive if the local clock is ahead.
     pub fn as_ms(self) -> i64 {
         let ms = |by: Duration| i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         match self {

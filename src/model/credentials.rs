@@ -1,4 +1,4 @@
-//! How the appliance authenticates to a webhook: credentials, a certificate, signatures.
+//! Authentication of the appliance to a webhook: credentials, a client certificate and signatures.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use crate::model::access::Secret;
 use crate::model::destination::EndpointUrl;
 use crate::model::signing::Signing;
 
-/// Credentials for one webhook, and the authorities by which it is recognised; none by default.
+/// Credentials for a webhook, and the certificate authorities that verify the webhook. The default has neither.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     pub authentication: Option<Authentication>,
-    /// Shared, since an HTTP client is kept for each.
+    /// TLS settings, shared because an HTTP client is kept for each.
     pub tls: Option<Arc<TlsMaterial>>,
     pub signing: Signing,
 }
@@ -26,7 +26,7 @@ pub enum Authentication {
     ClientCredentials(ClientCredentials),
 }
 
-/// How to fetch a token from an authorization server.
+/// Settings to fetch a token from an authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCredentials {
     pub token_url: EndpointUrl,

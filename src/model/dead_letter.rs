@@ -1,4 +1,4 @@
-//! Dead letters, and why they are dead-lettered.
+//! Dead-letter reasons and the details that receivers give.
 
 use crate::base::named::named_enum;
 use crate::model::limits::{
@@ -96,22 +96,22 @@ impl DeadLetterReason {
         }
     }
 
-    /// Names what happened in a few words.
+    /// Returns a short name of the reason.
     pub fn title(self) -> &'static str {
         self.words().0
     }
 
-    /// Returns what to mend before the events that were given up for this reason are sent again.
+    /// Returns advice on what to fix before events that were dead-lettered for this reason are resubmitted.
     pub fn advice(self) -> &'static str {
         self.words().1
     }
 
-    /// The HTTP status that it stands for.
+    /// Returns the HTTP status that corresponds to the reason, if any.
     pub fn status(self) -> Option<u16> {
         self.words().2
     }
 
-    /// A reason in few words, what to mend before what was given up for it is sent again, and the status that it stands for.
+    /// Returns the title, the advice and the HTTP status of the reason.
     #[rustfmt::skip] // a table
     fn words(self) -> (&'static str, &'static str, Option<u16>) {
         const CREDENTIALS: &str = "Check the credentials of the subscription.";
@@ -151,11 +151,11 @@ impl DeadLetterReason {
 pub struct DeadLetterDetails {
     pub reason: Option<String>,
     pub description: Option<String>,
-    /// Name and value, as far as the receiver gave any.
+    /// Properties that the receiver gave, as pairs of name and value. May be empty.
     pub properties: Vec<(String, String)>,
 }
 
-/// Why [`DeadLetterDetails`] are not valid.
+/// The reason why [`DeadLetterDetails`] are not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDetails {
     #[error("{field} has {found} characters; at most {DEAD_LETTER_TEXT_MAX} are kept")]
@@ -170,7 +170,7 @@ pub enum InvalidDetails {
 }
 
 impl DeadLetterDetails {
-    /// Rejects what is too long to store, and names that cannot be headers of a response.
+    /// Rejects values that are too long to store, and names that are not valid as response headers.
     pub fn checked(self) -> Result<Self, InvalidDetails> {
         let texts = [("reason", &self.reason), ("description", &self.description)];
         for (field, text) in texts {
@@ -188,7 +188,7 @@ impl DeadLetterDetails {
         Ok(self)
     }
 
-    /// Returns how many bytes its texts have.
+    /// Returns the total size of the texts in bytes.
     pub fn bytes(&self) -> usize {
         let texts = [&self.reason, &self.description].into_iter().flatten();
         let properties = self.properties.iter();
@@ -198,7 +198,7 @@ impl DeadLetterDetails {
                 .sum::<usize>()
     }
 
-    /// Cuts what is too long, for senders that cannot be told about it.
+    /// Creates details with texts that are too long truncated, for senders that cannot receive an error.
     pub fn cut(reason: &str, description: Option<&str>) -> Self {
         let cut = |text: &str| text.chars().take(DEAD_LETTER_TEXT_MAX).collect();
         Self {

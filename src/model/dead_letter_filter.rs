@@ -11,7 +11,7 @@ use crate::model::topic::TopicId;
 pub struct DeadLetterFilter {
     pub topic: Option<TopicId>,
     pub subscription: Option<SubscriptionId>,
-    /// Azure's reason or the receiver's own, exactly.
+    /// The exact dead-letter reason, either Azure's or one that a receiver gave.
     pub reason: Option<String>,
     /// Outcome of the last attempt.
     pub outcome: Option<Outcome>,

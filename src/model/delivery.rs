@@ -1,5 +1,4 @@
-//! A delivery: one event on its way to one subscription, the results of its attempts, and what follows from
-//! them.
+//! A delivery of one event to one subscription, the results of its attempts, and its settlement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +111,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the outcome that a webhook's status stands for (rule 6.5: success is 200 to 204 and nothing else).
+    /// Returns the outcome for the HTTP status of a webhook (rule 6.5: only 200 to 204 are a success).
     pub fn of_status(status: u16) -> Self {
         match status {
             200..=204 => Self::Delivered,
@@ -128,7 +127,7 @@ impl Outcome {
     }
 }
 
-/// The status by which a receiver says that it is gone for good.
+/// The HTTP status with which a receiver reports that it is permanently gone.
 const GONE: u16 = 410;
 
 /// The result of an attempt.
@@ -141,7 +140,7 @@ pub struct AttemptResult {
     pub error: Option<String>,
     /// A description of what the request lacked, in whole sentences; `None` if it lacked nothing.
     pub warning: Option<String>,
-    /// How long the destination asks to wait.
+    /// The delay that the destination requests before the next attempt.
     pub retry_after: Option<Duration>,
     /// The address of the receiver.
     pub remote_address: Option<String>,
@@ -156,12 +155,12 @@ pub struct HttpResponse {
     pub headers: Vec<(String, String)>,
     /// The first bytes of the body (at most [`crate::model::limits::RESPONSE_KEPT_MAX`]).
     pub body: Vec<u8>,
-    /// Its headers and the rest of its body are not kept.
+    /// Is true if the response was cut: its headers and the rest of its body are not kept.
     pub is_cut: bool,
 }
 
 impl HttpResponse {
-    /// A response of nothing but its status.
+    /// Returns a response with a status only.
     pub fn bare(status: u16) -> Self {
         Self {
             status,
@@ -169,12 +168,12 @@ impl HttpResponse {
         }
     }
 
-    /// Returns whether there is nothing to read in it.
+    /// Reports whether the response has neither headers nor a body.
     pub fn is_bare(&self) -> bool {
         self.headers.is_empty() && self.body.is_empty()
     }
 
-    /// A small one whole, else the beginning of its body.
+    /// Returns a small response unchanged. A larger response keeps only its status and the beginning of its body.
     #[must_use]
     pub fn cut(mut self) -> Self {
         let pairs = self.headers.iter();
@@ -201,12 +200,12 @@ impl AttemptResult {
         self.response.as_ref().map(|response| response.status)
     }
 
-    /// Returns whether the receiver says that it is gone for good (section A); `None` if it did not respond.
+    /// Reports whether the receiver responded that it is permanently gone (section A); `None` without a response.
     pub fn is_gone(&self) -> Option<bool> {
         self.status().map(|status| status == GONE)
     }
 
-    /// The result of an attempt that was counted but not made, because of a probation with this cause.
+    /// Returns the result of an attempt that is counted but not made because of a probation; `cause` is its cause.
     pub fn skipped(cause: Outcome) -> Self {
         Self {
             error: Some(format!(
@@ -217,7 +216,7 @@ impl AttemptResult {
         }
     }
 
-    /// The result that a webhook's response is.
+    /// Returns the result for a response of a webhook.
     pub fn answered(response: HttpResponse) -> Self {
         Self {
             outcome: Outcome::of_status(response.status),
@@ -226,7 +225,7 @@ impl AttemptResult {
         }
     }
 
-    /// A result without a response.
+    /// Returns a result without a response.
     pub fn of(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -243,7 +242,7 @@ impl AttemptResult {
 /// One attempt of one delivery, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryAttempt {
-    /// From 1.
+    /// The number of the attempt, starting at 1.
     pub attempt: u32,
     pub started_at: Timestamp,
     pub duration: Duration,
@@ -253,7 +252,7 @@ pub struct DeliveryAttempt {
 }
 
 impl DeliveryAttempt {
-    /// When it ended.
+    /// Returns the time at which the attempt ended.
     pub fn ended_at(&self) -> Timestamp {
         self.started_at + self.duration
     }
@@ -265,29 +264,30 @@ pub struct LateResponse {
     pub outcome: Outcome,
     /// The HTTP status, if the destination speaks HTTP.
     pub status: Option<u16>,
-    /// Since the start of the attempt.
+    /// The time from the start of the attempt to the response.
     pub after: Duration,
 }
 
-/// A delivery, as it is leased.
+/// A leased delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub id: DeliveryId,
-    /// The number by which receivers know the delivery. For a message, it is the place among all that were ever in its
-    /// queue; otherwise it is the id of the delivery.
+    /// The sequence number that receivers see. For a message, it is the position among all messages that were ever in
+    /// the queue. For any other delivery, it is the id of the delivery.
     pub number: i64,
     pub event: EventKey,
     /// Attempts made so far.
     pub attempts: u32,
-    /// When its time to live began: at publishing, or at resubmission.
+    /// The start of the time to live: the time of publishing or of resubmission.
     pub published_at: Timestamp,
-    /// When the first of its attempts began.
+    /// The start of the first attempt.
     pub first_attempt_at: Option<Timestamp>,
-    /// How many events its request has at most, since one with more was split; `None` for as many as its subscription says.
+    /// The maximum number of events in the delivery's next request after a larger request was split; `None` for the
+    /// subscription's batch setting.
     pub batch_max: Option<u32>,
 }
 
-/// The way in which a delivery is settled at the end of a lease.
+/// The settlement of a delivery at the end of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
     Complete,
@@ -297,14 +297,15 @@ pub enum Settlement {
     DeadLetter(DeadLetterReason),
     /// Ended without being kept as a dead letter.
     Drop(DeadLetterReason),
-    /// Due as before, in a request with at most so many events. The one that was rejected was no attempt of it.
+    /// Keeps the delivery due, in a request with at most `events_max` events. The rejected request does not count as an
+    /// attempt.
     Split {
         events_max: u32,
     },
 }
 
 impl Settlement {
-    /// Returns the settlement of a delivery that may not be attempted any more.
+    /// Returns the settlement of a delivery without further attempts.
     pub fn for_exhausted(reason: DeadLetterReason, by: &SubscriptionDefinition) -> Self {
         let pulled = by.destination.pull_queue();
         let drops_expired = pulled.is_some_and(|pulled| !pulled.receiving.keeps_expired);
@@ -324,8 +325,8 @@ impl Settlement {
     }
 }
 
-/// Checks whether a due delivery may be attempted; the error is the reason to dead-letter it. Expiration is checked
-/// only here: a delivery falls due when its next attempt does, or when it expires.
+/// Checks whether a due delivery may be attempted. The error is the dead-letter reason. Expiration is checked only
+/// here, because a delivery becomes due at its next attempt or at its expiration.
 pub fn admit(
     delivery: &Delivery,
     policy: &RetryPolicy,
@@ -342,7 +343,7 @@ pub fn admit(
     Ok(())
 }
 
-/// Decides what follows from an attempt; `jitter` is in `-1..1`.
+/// Returns the settlement after an attempt; `jitter` is in `-1..1`.
 pub fn settle(
     delivery: &Delivery,
     attempt: &DeliveryAttempt,
@@ -364,13 +365,12 @@ pub fn settle(
         return Settlement::DeadLetter(DeadLetterReason::MaxDeliveryAttemptsExceeded);
     }
     let next = policy.next_attempt_at(delivery, attempt, scale, jitter);
-    // What is not attempted any more is not kept waiting for it.
+    // A delivery that expires before its next attempt becomes due when it expires.
     let at = next.min(policy.expires_at(delivery.published_at, scale));
     Settlement::Retry { at }
 }
 
-/// Decides what follows from an attempt that is counted but not made, because of a probation with this cause
-/// (section A, `azure`).
+/// Returns the settlement after an attempt that is counted but not made because of a probation (section A, `azure`).
 pub fn settle_skipped(
     delivery: &Delivery,
     skipped: &DeliveryAttempt,

@@ -37,11 +37,11 @@ pub enum Destination {
     ServiceBusQueue(ServiceBusEntity),
     /// A Service Bus topic of this appliance, in which each event becomes a message.
     ServiceBusTopic(ServiceBusEntity),
-    /// Pull delivery: receivers fetch the events. Only for namespace topics, and for queues.
+    /// Pull delivery: receivers fetch the events. Only for namespace topics and for queues.
     Queue(PullSettings),
 }
 
-/// The limits of a destination that nothing is sent to.
+/// The limits of a destination without a webhook.
 static NO_PACE: ReceiverLimits = ReceiverLimits {
     response_deadline: None,
     in_flight_max: None,
@@ -51,7 +51,7 @@ static NO_PACE: ReceiverLimits = ReceiverLimits {
 /// The properties that every destination has. Outside of this block, only `wire`, which writes destinations, and
 /// `outbound`, which sends to them, name the variants, so that the compiler lists here what a new variant affects.
 impl Destination {
-    /// Push or pull.
+    /// Returns the delivery mode of the destination.
     pub fn delivery_mode(&self) -> DeliveryMode {
         match self {
             Self::WebHook(_) | Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) => {
@@ -61,7 +61,7 @@ impl Destination {
         }
     }
 
-    /// Returns the receiver of its requests; `None` where no HTTP request is sent.
+    /// Returns the webhook of the destination; `None` if the destination is not a webhook.
     pub fn webhook(&self) -> Option<&WebHook> {
         match self {
             Self::WebHook(webhook) => Some(webhook),
@@ -69,7 +69,7 @@ impl Destination {
         }
     }
 
-    /// Returns the receiver of its requests, to change it.
+    /// Returns a mutable reference to the webhook of the destination, if it is one.
     pub fn webhook_mut(&mut self) -> Option<&mut WebHook> {
         match self {
             Self::WebHook(webhook) => Some(webhook),
@@ -87,7 +87,7 @@ impl Destination {
         Some(DestinationEntity { kind, to })
     }
 
-    /// Returns how its events are pulled; `None` where they are pushed.
+    /// Returns the settings of pull delivery; `None` for push delivery.
     pub fn pull_queue(&self) -> Option<&PullSettings> {
         match self {
             Self::WebHook(_) | Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) => None,
@@ -95,7 +95,7 @@ impl Destination {
         }
     }
 
-    /// Returns the custom headers; the events of one request have the same values.
+    /// Returns the custom headers. All events of one request have the same values for them.
     pub fn attribute_mappings(&self) -> &[DeliveryAttributeMapping] {
         match self {
             Self::WebHook(webhook) => &webhook.attribute_mappings,
@@ -104,17 +104,17 @@ impl Destination {
         }
     }
 
-    /// Returns the URL that its requests are sent to.
+    /// Returns the URL of the webhook, if the destination is one.
     pub fn endpoint_url(&self) -> Option<&EndpointUrl> {
         self.webhook().map(|webhook| &webhook.endpoint_url)
     }
 
-    /// Returns the secrets that sign its requests.
+    /// Returns the signing settings of the webhook, if the destination is one.
     pub fn signing(&self) -> Option<&Signing> {
         self.webhook().map(|webhook| &webhook.credentials.signing)
     }
 
-    /// Returns how many events it accepts at once.
+    /// Returns the batch settings of the destination.
     pub fn batch(&self) -> BatchPolicy {
         self.webhook()
             .map_or_else(BatchPolicy::default, |webhook| webhook.batch)
@@ -125,19 +125,19 @@ impl Destination {
         self.webhook().map_or(&NO_PACE, |webhook| &webhook.pace)
     }
 
-    /// Says whether it needs no validation: where there is nobody to ask, it needs none.
+    /// Reports whether the destination needs no validation. Only a webhook can need validation.
     pub fn skips_validation(&self) -> bool {
         self.webhook().is_none_or(|webhook| webhook.skip_validation)
     }
 
     /// Returns whether the validation of one destination holds for the other.
     pub fn is_same_receiver(&self, other: &Self) -> bool {
-        // Nobody is asked about those without a URL.
+        // A destination without a URL is not validated.
         let url = |of: &Self| of.endpoint_url().map(|endpoint| endpoint.url.clone());
         discriminant(self) == discriminant(other) && url(self) == url(other)
     }
 
-    /// Returns where events go, without secrets, or what becomes of them.
+    /// Returns a short text for the destination without secrets.
     pub fn brief(&self) -> &str {
         match self {
             Self::WebHook(webhook) => webhook.endpoint_url.authority(),
@@ -174,15 +174,15 @@ pub struct ServiceBusEntity {
     pub attribute_mappings: Vec<DeliveryAttributeMapping>,
 }
 
-/// A reference to a queue or a topic of Service Bus in this appliance: its resource id in Azure or in the answers of
-/// this appliance, its URL, or its name alone. It is kept as it was written.
+/// A reference to a Service Bus queue or topic of this appliance: a resource id as used by Azure or by this appliance's
+/// responses, a URL, or a name. The original text is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntityId {
     text: String,
     name: TopicName,
 }
 
-/// The parts of a resource id that can stand before the name, in any letter case.
+/// The segments of a resource id that can precede the name, in any letter case.
 const ENTITY_COLLECTIONS: [&str; 2] = ["queues", "topics"];
 
 impl EntityId {
@@ -202,7 +202,7 @@ impl EntityId {
         };
         let name = match text.strip_prefix('/') {
             None => text,
-            // Names have slashes, too, so it is what follows the first such word.
+            // A name can contain slashes, so the name is everything after the first collection segment.
             Some(path) => {
                 let mut rest = path;
                 loop {
@@ -226,7 +226,7 @@ impl EntityId {
         &self.text
     }
 
-    /// The name of the queue or the topic.
+    /// Returns the name of the queue or topic.
     pub fn name(&self) -> &TopicName {
         &self.name
     }
@@ -235,7 +235,7 @@ impl EntityId {
 /// Settings of pull delivery (rule N5, S1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullSettings {
-    /// How long a receiver locks an event unless it renews the lock.
+    /// The duration of a receiver's lock on an event unless the receiver renews the lock.
     pub lock_duration: Duration,
     pub receiving: ReceiveRules,
     /// Is true if messages of a subscription with rules become dead letters when a rule cannot be evaluated for them.
@@ -268,7 +268,7 @@ pub struct WebHook {
     pub attribute_mappings: Vec<DeliveryAttributeMapping>,
     /// Extension: authentication.
     pub credentials: Credentials,
-    /// Extension: skips the handshake, for receivers of the operator's own.
+    /// Extension: skips the validation handshake, for the operator's own receivers.
     pub skip_validation: bool,
 }
 
@@ -280,7 +280,7 @@ pub struct EndpointUrl {
     text: Box<str>,
 }
 
-/// Why a text is not the URL of a webhook.
+/// The reason why a text is not a valid webhook URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidEndpointUrl {
     #[error("it is not an absolute URL")]
@@ -298,7 +298,7 @@ pub enum InvalidEndpointUrl {
 }
 
 impl EndpointUrl {
-    /// Parses an absolute http or https URL. Its normalised form is called, and it is shown as it was written.
+    /// Parses an absolute http or https URL. Requests use its normalized form, and responses show the original text.
     pub fn parse(text: &str) -> Result<Self, InvalidEndpointUrl> {
         let url = Url::parse(text).map_err(|_| InvalidEndpointUrl::NotAbsolute)?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -316,7 +316,7 @@ impl EndpointUrl {
         if url.port() == Some(0) {
             return Err(InvalidEndpointUrl::Port);
         }
-        // What is no part of a URL is dropped from it, and there is no reason to show it.
+        // The URL parser removes whitespace and control characters, so the normalized form is shown instead.
         let is_plain = !text.contains(|c: char| c.is_whitespace() || c.is_control());
         let shown = if is_plain { text } else { url.as_str() };
         Ok(Self {
@@ -325,46 +325,47 @@ impl EndpointUrl {
         })
     }
 
-    /// The whole URL, query included, for requests.
+    /// Returns the whole URL with its query, for requests.
     pub fn reveal(&self) -> &Url {
         &self.url
     }
 
-    /// The whole URL as it was written, query included, for the store and for `getFullUrl`.
+    /// Returns the original text of the URL with its query, for the store and for `getFullUrl`.
     pub fn reveal_text(&self) -> &str {
         &self.text
     }
 
-    /// The URL without its query (`endpointBaseUrl`, rule 3.3).
+    /// Returns the URL without its query (`endpointBaseUrl`, rule 3.3).
     pub fn base(&self) -> &str {
         self.text
             .split_once('?')
             .map_or(&*self.text, |(base, _)| base)
     }
 
-    /// The URL without its query, in its normalised form.
+    /// Returns the normalized URL without its query.
     pub fn called_base(&self) -> Url {
         let mut base = self.url.clone();
         base.set_query(None);
         base
     }
 
-    /// Says whether it can be called: hosts of URLs may have characters that those of URIs have not.
+    /// Reports whether the URL is also a valid URI and can be called. The host of a URL may have characters that are
+    /// not allowed in a URI.
     pub fn is_uri(&self) -> bool {
         http::Uri::try_from(self.url.as_str()).is_ok()
     }
 
-    /// Says whether it is the other one without its query.
+    /// Reports whether this URL equals `other` without its query.
     pub fn is_base_of(&self, other: &Self) -> bool {
         self.url == other.called_base()
     }
 
-    /// The whole URL if it has no query, and so no secret.
+    /// Returns the whole URL if it has no query and therefore no secret.
     pub fn without_query(&self) -> Option<&str> {
         self.url.query().is_none().then_some(&*self.text)
     }
 
-    /// Host and port, for lists.
+    /// Returns host and port, for lists.
     pub fn authority(&self) -> &str {
         self.url.authority()
     }

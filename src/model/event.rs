@@ -1,7 +1,6 @@
 //! An event, independent of its input schema.
 //!
-//! The bytes of `data` are stored as they came: they are checked to be JSON when they are accepted, and only
-//! copied from then on.
+//! The bytes of `data` are stored as received. They are validated as JSON on acceptance and only copied afterwards.
 
 use bytes::Bytes;
 
@@ -17,12 +16,12 @@ ids! {
 /// An event, independent of its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The publisher's id. Not unique: Event Grid does not look for duplicates.
+    /// The publisher's id. It may not be unique, because Event Grid does not check for duplicates.
     pub id: String,
     /// `topic` of the Event Grid schema, `source` of CloudEvents. `None` stands for the resource id of
     /// the topic that the event was published to.
     pub source: Option<String>,
-    /// `eventType`, `type`.
+    /// `eventType` of the Event Grid schema, `type` of CloudEvents.
     pub event_type: String,
     /// Absent only in CloudEvents.
     pub subject: Option<String>,
@@ -54,7 +53,7 @@ pub enum EventData {
 }
 
 impl EventData {
-    /// Its length in bytes, as it is stored.
+    /// Returns the length of the stored data in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Absent => 0,
@@ -63,7 +62,7 @@ impl EventData {
         }
     }
 
-    /// The length of the text that it is in a JSON envelope, in bytes: what is binary is base64 there.
+    /// Returns the length in bytes of the data in a JSON envelope, where binary data is encoded in base64.
     pub fn text_len(&self) -> usize {
         match self {
             Self::Absent | Self::Json(_) => self.len(),
@@ -71,21 +70,21 @@ impl EventData {
         }
     }
 
-    /// Returns whether there is no data, or nothing in it.
+    /// Reports whether the data is absent or has a length of zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl Event {
-    /// The trace that its publisher says it is a part of.
+    /// Returns the trace context that the publisher set in the event.
     pub fn trace_context(&self) -> Option<TraceContext> {
         let mut attributes = self.attributes.iter();
         let attribute = attributes.find(|each| each.name == TRACEPARENT)?;
         TraceContext::parse(attribute.value.trim_matches('"'))
     }
 
-    /// Makes it a part of a trace, unless its publisher says otherwise.
+    /// Adds a trace context to the event, unless the publisher has set one.
     pub fn join_trace(&mut self, context: TraceContext) {
         if self.attributes.iter().all(|each| each.name != TRACEPARENT) {
             self.attributes.push(Attribute {
@@ -95,7 +94,7 @@ impl Event {
         }
     }
 
-    /// Bytes of its data, which of a message are the message as it was sent.
+    /// Returns the size of the event's data in bytes. The data of a message is the whole message as sent.
     pub fn data_bytes(&self) -> u32 {
         u32::try_from(self.data.len()).unwrap_or(u32::MAX)
     }
@@ -126,8 +125,8 @@ pub struct StoredEvent {
 }
 
 impl StoredEvent {
-    /// The id sent as `aeg-output-event-id`: the same for all deliveries of this event, and sortable by time
-    /// (a UUID of version 8: time of acceptance, then the key).
+    /// Returns the id sent as `aeg-output-event-id`. It is a UUID of version 8 with the time of acceptance followed by
+    /// the key, so it is equal for all deliveries of the event and sortable by time.
     pub fn output_id(&self) -> String {
         let key = self.key.0.to_be_bytes();
         let mut bytes = [0; 16];

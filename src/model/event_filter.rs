@@ -9,9 +9,9 @@ use crate::model::topic::TopicId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
     pub topic: Option<TopicId>,
-    /// With a delivery to this event subscription.
+    /// Events with a delivery to this event subscription.
     pub subscription: Option<SubscriptionId>,
-    /// With a delivery in this state; to `subscription`, if there is one.
+    /// Events with a delivery in this state. If `subscription` is set, the delivery must be to that event subscription.
     pub state: Option<DeliveryStage>,
     /// The publisher's id, exactly.
     pub id: Option<String>,
@@ -19,7 +19,7 @@ pub struct EventFilter {
     pub event_type: Option<String>,
     /// Exact, or a prefix if it ends in `*`.
     pub subject: Option<String>,
-    /// Matched by no event subscription.
+    /// Only events that no event subscription matched.
     pub unmatched: bool,
     /// Received at this moment or later.
     pub from: Option<Timestamp>,
@@ -37,7 +37,7 @@ pub struct TextSearch {
 }
 
 impl TextSearch {
-    /// In all of the event.
+    /// Creates a search in id, type, subject and data.
     pub fn everywhere(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -46,16 +46,16 @@ impl TextSearch {
     }
 }
 
-/// The state of a delivery, as people ask for it.
+/// The state of a delivery in searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryStage {
-    /// Pending, and an attempt has failed already.
+    /// A pending delivery with at least one failed attempt.
     Retrying,
     In(DeliveryState),
 }
 
 impl DeliveryStage {
-    /// All stages, in the order in which they are offered.
+    /// All stages in display order.
     pub const ALL: [DeliveryStage; 7] = [
         Self::In(DeliveryState::Pending),
         Self::Retrying,
@@ -66,7 +66,7 @@ impl DeliveryStage {
         Self::In(DeliveryState::Removed),
     ];
 
-    /// The name in URLs and commands.
+    /// Returns the name of the stage in URLs and commands.
     pub fn name(self) -> &'static str {
         match self {
             Self::Retrying => "Retrying",
@@ -74,13 +74,13 @@ impl DeliveryStage {
         }
     }
 
-    /// The stage of that name, in any letter case.
+    /// Returns the stage with the given name, in any letter case.
     pub fn from_name(name: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|each| each.name().eq_ignore_ascii_case(name))
     }
 
-    /// The delivery state of this stage.
+    /// Returns the delivery state of the stage.
     pub fn state(self) -> DeliveryState {
         match self {
             Self::Retrying => DeliveryState::Pending,

@@ -1,4 +1,4 @@
-//! Why an event subscription gets an event or not.
+//! Explanations of why an event subscription does or does not get an event.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::model::subscription::{EventSubscription, SkipReason};
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub subscription: Arc<EventSubscription>,
-    /// Why it gets no events at that time, whatever its filter says.
+    /// The reason why the subscription gets no events at that time, regardless of its filter.
     pub abstains: Option<SkipReason>,
     pub verdict: FilterResult,
     /// Is true if the subscription was changed after the event, so that it may have been different then.
@@ -30,7 +30,8 @@ impl Explanation {
         Self::of(topic, subscription, verdict, at)
     }
 
-    /// Explains what the filter makes of the event at another time, which the filter itself does not look at.
+    /// Returns the explanation for another publishing time. The filter's verdict stays, because the filter ignores the
+    /// time.
     pub fn published_at(&self, topic: &TopicEntry, at: Timestamp) -> Self {
         Self::of(topic, &self.subscription, self.verdict.clone(), at)
     }
@@ -55,7 +56,7 @@ impl Explanation {
         }
     }
 
-    /// Removes the values that are hidden from users who may not see what events carry.
+    /// Returns the explanation without event values, for users who may not see event data.
     pub fn without_data(self) -> Self {
         Self {
             verdict: self.verdict.without_data(),

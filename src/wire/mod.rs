@@ -1,6 +1,6 @@
-//! Bytes to model and back, pure: what publishers send, what webhooks receive, what proves a right.
+//! Conversion between bytes and the model, without I/O: publish requests, deliveries to webhooks, and credentials.
 //!
-//! An event's `data` is never taken apart: it is checked to be JSON and then only copied.
+//! The `data` of an event is checked to be JSON and then copied byte for byte; no code here interprets it.
 
 pub mod alert;
 pub mod amqp;
@@ -60,7 +60,7 @@ pub use content::{BodyBeginning, text_beginning};
 pub use envelope::check_sizes;
 pub use event_grid::check_topics;
 
-/// Reads the body of a request to publish to `topic`, in the manner of its kind; see [`decode`].
+/// Reads the body of a request to publish to `topic`, by the rules for the kind of the topic; see [`decode`].
 pub fn decode_for(
     topic: &TopicEntry,
     headers: &HeaderMap,
@@ -76,10 +76,10 @@ pub fn decode_for(
     decode(schema, &topic.resource_id, headers, body, now, entropy)
 }
 
-/// Reads the body of a publish request: all of its events, or why none of them is taken (rule 1.3).
+/// Reads the body of a publish request. Returns all events, or the reason why all are rejected (rule 1.3).
 ///
-/// `now` and `entropy` supply what a custom event leaves out. How long a body may be is the door's
-/// concern, since it stops reading there.
+/// `now` and `entropy` supply the properties that a custom event leaves out. The caller limits the length of the body,
+/// since it can stop reading at the limit.
 pub fn decode(
     schema: &InputSchema,
     topic_resource_id: &str,
@@ -120,7 +120,7 @@ pub fn example(schema: &InputSchema, entropy: &Entropy, now: Timestamp) -> Value
     }
 }
 
-/// Reads one event as somebody pastes it: the object, or an array of nothing else.
+/// Reads one event that a user has pasted: a JSON object, or an array that holds only this object.
 pub fn decode_one(
     schema: &InputSchema,
     topic_resource_id: &str,
@@ -195,7 +195,8 @@ pub fn encode(
     }
 }
 
-/// Writes an event as the body of a message: on its own, also in a schema in which webhooks get arrays.
+/// Writes an event as the body of a message. The event is never in an array, even in a schema in which webhooks get
+/// arrays.
 pub fn encode_message(
     schema: DeliverySchema,
     topic_resource_id: &str,
@@ -219,8 +220,8 @@ pub fn encode_message(
     Payload { content_type, body }
 }
 
-/// Bytes that an event takes in the body of a delivery, near enough for batches: escapes in its texts
-/// are not counted.
+/// Estimates the bytes that an event takes in the body of a delivery, for the size of batches. Escapes in strings are
+/// not counted.
 pub fn encoded_size(
     schema: DeliverySchema,
     topic_resource_id: &str,
@@ -246,17 +247,17 @@ pub fn encoded_size(
     }
 }
 
-/// Names and punctuation of an event in the Event Grid schema.
+/// Bytes of the names and the punctuation of an event in the Event Grid schema.
 const EVENT_GRID_NAMES: usize = r#"{"id":"","topic":"","subject":"","eventType":"","eventTime":"","data":,"dataVersion":"","metadataVersion":"1"}"#.len();
 
-/// Names and punctuation of a CloudEvent.
+/// Bytes of the names and the punctuation of a CloudEvent.
 const CLOUD_EVENT_NAMES: usize =
     r#"{"id":"","source":"","specversion":"1.0","type":"","subject":"","time":"","data":}"#.len();
 
-/// The attributes that a CloudEvent has besides if it was an event of another schema.
+/// Bytes of the additional attributes of a CloudEvent that was converted from another schema.
 const CONVERTED_NAMES: usize = r##""dataschema":"#","datacontenttype":"application/json","##.len();
 
-/// The punctuation around the name of a CloudEvents attribute and behind its value.
+/// Bytes of the punctuation around the name of a CloudEvents attribute and behind its value.
 const ATTRIBUTE_PUNCTUATION: usize = r#""":,"#.len();
 
 fn array(events: &[&StoredEvent], write: impl Fn(&mut Vec<u8>, &StoredEvent)) -> Vec<u8> {
@@ -273,7 +274,7 @@ fn array(events: &[&StoredEvent], write: impl Fn(&mut Vec<u8>, &StoredEvent)) ->
     out
 }
 
-/// Bytes to set aside for an event: its own and, by estimate, those of names, punctuation and topic.
+/// Estimates the buffer capacity for an event: its size, and an allowance for names, punctuation and topic.
 fn written_size(event: &StoredEvent) -> usize {
     event.event.size() + 384
 }

@@ -1,4 +1,4 @@
-//! Recognition of events that somebody pastes, where no topic says how to read them.
+//! Recognition of the schema of events that a user pastes, where no topic determines the schema.
 
 use serde_json::value::RawValue;
 
@@ -8,15 +8,15 @@ use crate::wire::json;
 /// The schema and the topic of an event, as far as its properties reveal them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recognized {
-    /// Custom events are objects of any shape, which only the mapping of their topic explains; they are taken
-    /// for events of the Event Grid schema.
+    /// The schema. Custom events can be recognized only by the mapping of their topic, so they are treated as events
+    /// of the Event Grid schema.
     pub schema: InputSchema,
     /// The `topic` that an event of the Event Grid schema names.
     pub topic: Option<String>,
 }
 
-/// Recognizes an event: the object, or the first one of an array. What is no JSON is left to [`decode_one`] to
-/// reject.
+/// Recognizes the schema of a JSON object, or of the first object in an array. Invalid JSON is rejected later, by
+/// [`decode_one`].
 ///
 /// [`decode_one`]: crate::wire::decode_one
 pub fn recognize(json: &str) -> Recognized {

@@ -1,5 +1,4 @@
-//! Pull delivery on the wire (rule N5): what stands in paths, parameters, bodies and
-//! answers.
+//! Pull delivery over HTTP (rule N5): paths, parameters, request bodies and responses.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -42,7 +41,7 @@ impl PullOperation {
     ];
 }
 
-/// The paths of all operations, with names in braces.
+/// Returns the paths of all operations, with placeholders for names in braces.
 pub fn paths() -> impl Iterator<Item = String> {
     let topics = ["/topics/{topic}", "/namespaces/{namespace}/topics/{topic}"];
     topics.into_iter().flat_map(|topic| {
@@ -50,8 +49,8 @@ pub fn paths() -> impl Iterator<Item = String> {
     })
 }
 
-/// `[/namespaces/{namespace}]/topics/{topic}/eventsubscriptions/{subscription}:{operation}`, all but the
-/// names in any letter case.
+/// The address `[/namespaces/{namespace}]/topics/{topic}/eventsubscriptions/{subscription}:{operation}`. The fixed
+/// words are case-insensitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullAddress {
     pub namespace: Option<String>,
@@ -61,7 +60,7 @@ pub struct PullAddress {
 }
 
 impl PullAddress {
-    /// The address in `path`; `None` for a path that has nothing to do with pull delivery.
+    /// Parses `path`. Returns `None` for a path that is not one of pull delivery.
     pub fn parse(path: &str) -> Option<Self> {
         let (above, last) = path.rsplit_once('/')?;
         let last = decoded(last);
@@ -111,7 +110,7 @@ pub enum InvalidPull {
     NoToken,
 }
 
-/// `maxEvents`: how many events to receive at most.
+/// Parses `maxEvents`, the maximum number of events to receive.
 pub fn max_events(text: Option<&str>) -> Result<usize, InvalidPull> {
     let (least, most) = RECEIVE_EVENTS.into_inner();
     match text.map(str::parse) {
@@ -121,7 +120,7 @@ pub fn max_events(text: Option<&str>) -> Result<usize, InvalidPull> {
     }
 }
 
-/// `maxWaitTime`: how long to wait for the first event.
+/// Parses `maxWaitTime`, the maximum time to wait for the first event.
 pub fn max_wait(text: Option<&str>) -> Result<Duration, InvalidPull> {
     let (least, most) = RECEIVE_WAIT_SECONDS.into_inner();
     match text.map(str::parse) {
@@ -136,7 +135,7 @@ pub fn max_wait(text: Option<&str>) -> Result<Duration, InvalidPull> {
     }
 }
 
-/// `releaseDelayInSeconds`: for how long a released event is held back.
+/// Parses `releaseDelayInSeconds`, the delay before a released event is available again.
 pub fn release_delay(text: Option<&str>) -> Result<Duration, InvalidPull> {
     match text.map(str::parse) {
         None => Ok(Duration::ZERO),
@@ -166,7 +165,7 @@ pub struct TokensBody {
     lock_tokens: AtMost<String, SETTLED_LOCKS_MAX>,
 }
 
-/// The tokens in the body of a request to settle, as they were written, each once.
+/// Returns the lock tokens in the body of a request to settle, unchanged and without duplicates.
 pub fn lock_tokens(body: &[u8]) -> Result<Vec<String>, InvalidPull> {
     let body: TokensBody =
         serde_json::from_slice(body).map_err(|error| InvalidPull::Body(error.to_string()))?;
@@ -178,28 +177,28 @@ pub fn lock_tokens(body: &[u8]) -> Result<Vec<String>, InvalidPull> {
     Ok(tokens)
 }
 
-/// A token as receivers see it.
+/// Encodes a lock token for receivers.
 pub fn token_to_text(token: LockToken) -> String {
     STANDARD.encode(token.as_bytes())
 }
 
-/// Reads what [`token_to_text`] wrote.
+/// Decodes a lock token that [`token_to_text`] has encoded.
 pub fn token_from_text(text: &str) -> Result<LockToken, BadToken> {
     let bytes = STANDARD.decode(text).map_err(|_| BadToken)?;
     let token = bytes.try_into().map_err(|_| BadToken)?;
     Ok(LockToken::from_bytes(token))
 }
 
-/// An event in the hands of a receiver.
+/// An event that is locked by a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct LockedEvent<'a> {
     pub token: LockToken,
-    /// Counted from 1.
+    /// The number of this delivery, counted from 1.
     pub delivery_count: u32,
     pub event: &'a StoredEvent,
 }
 
-/// The answer to `receive`: events as structured CloudEvents, their data byte for byte.
+/// The response to `receive`: structured CloudEvents, whose data is copied byte for byte.
 pub struct ReceivedBody {
     out: Vec<u8>,
     is_empty: bool,
@@ -233,14 +232,14 @@ impl ReceivedBody {
         object.close();
     }
 
-    /// Returns it whole.
+    /// Completes the body and returns it.
     pub fn finish(mut self) -> Vec<u8> {
         self.out.extend_from_slice(b"]}");
         self.out
     }
 }
 
-/// Why nothing came of a token.
+/// The reason why the operation on a lock token failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenFailure {
     Bad,
@@ -331,7 +330,7 @@ impl SettledTokens {
     }
 }
 
-/// The answer for what came of each token of a receiver.
+/// Renders the response with the result for each lock token.
 pub fn render_settled(
     settled: Vec<(String, Result<(), TokenFailure>)>,
     has_flat_errors: bool,
@@ -348,7 +347,7 @@ pub fn render_settled(
     answer
 }
 
-/// The verdict that an operation stands for; `None` for receiving.
+/// Returns the settlement that an operation requests; `None` for `receive`.
 pub fn action(
     operation: PullOperation,
     delay: Option<&str>,

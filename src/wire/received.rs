@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::wire::signature::NotSigned;
 use crate::wire::validation::VALIDATION_EVENT_TYPE;
 
-/// The verdict on a signature that fits.
+/// The verdict on a valid signature.
 pub const SIGNATURE_GOOD: &str = "good";
 
 /// The purpose of a request.
@@ -24,7 +24,7 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// The word for it in answers.
+    /// Returns the name of the kind in responses.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Validation { .. } => "validation",
@@ -68,7 +68,8 @@ fn abuse_protection(method: &Method, headers: &HeaderMap) -> Option<String> {
     (method == Method::OPTIONS).then_some(origin)
 }
 
-/// The body's objects: an array's, or the one that it is. A body that is no JSON has none.
+/// Returns the JSON objects in the body: the elements of an array, or a single object. Returns none if the body is not
+/// JSON.
 fn json_objects(body: &[u8]) -> Vec<Value> {
     match serde_json::from_slice(body) {
         Ok(Value::Array(values)) => values.into_iter().filter(Value::is_object).collect(),
@@ -77,7 +78,7 @@ fn json_objects(body: &[u8]) -> Vec<Value> {
     }
 }
 
-/// A CloudEvent in binary mode: its attributes are headers.
+/// Reads the properties of a CloudEvent in binary mode, whose attributes are headers.
 fn binary_event(headers: &HeaderMap) -> Option<ReceivedProperties> {
     headers
         .contains_key("ce-specversion")
@@ -123,14 +124,14 @@ pub fn agreement(kind: &RequestKind, asked: &HeaderMap) -> Option<(HeaderMap, Ve
     }
 }
 
-/// Event Grid's handshake: the code comes back (rule 5.1).
+/// Makes the response to Event Grid's validation handshake, which returns the code (rule 5.1).
 fn validation_reply(code: &str) -> (HeaderMap, Vec<u8>) {
     let json = HeaderValue::from_static("application/json; charset=utf-8");
     let body = json!({ "validationResponse": code }).to_string();
     (HeaderMap::from_iter([(CONTENT_TYPE, json)]), body.into())
 }
 
-/// CloudEvents' handshake: consent is in the headers (rule 5.2).
+/// Makes the headers that give consent in the CloudEvents handshake (rule 5.2).
 fn consent(origin: &str, asked: &HeaderMap) -> HeaderMap {
     let any = HeaderValue::from_static("*");
     let origin = HeaderValue::from_str(origin).unwrap_or_else(|_| any.clone());
@@ -141,7 +142,7 @@ fn consent(origin: &str, asked: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Headers as texts: names in lower case, in the order in which they came.
+/// Returns headers as strings, in the order in which they were received. The names are in lower case.
 pub fn header_texts(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let pairs = headers
@@ -150,7 +151,7 @@ pub fn header_texts(headers: &HeaderMap) -> Vec<(String, String)> {
     pairs.collect()
 }
 
-/// Returns headers as texts for people: without credentials, and without the values of the `hidden` ones.
+/// Returns headers as strings for display, without credentials and without the values of the headers in `hidden`.
 pub fn shown_headers(headers: &HeaderMap, hidden: &[&str]) -> Vec<(String, String)> {
     let texts = header_texts(headers).into_iter();
     let shown = texts.map(|(name, value)| {
@@ -165,7 +166,7 @@ pub fn shown_headers(headers: &HeaderMap, hidden: &[&str]) -> Vec<(String, Strin
     shown.collect()
 }
 
-/// The value of the header `name` for people: of credentials only the scheme is shown.
+/// Returns the value of the header `name` for display. Only the scheme is shown of credentials.
 pub fn without_credentials(name: &str, value: &str) -> String {
     match (name, value.split_once(' ')) {
         ("authorization", Some((scheme, _))) => format!("{scheme} ***"),
@@ -174,7 +175,7 @@ pub fn without_credentials(name: &str, value: &str) -> String {
     }
 }
 
-/// A judgement of a signature in words: `good`, or what is wrong with it.
+/// Describes the result of a signature check: `good`, or the reason why the signature is invalid.
 pub fn verdict(signature: &Result<(), NotSigned>) -> String {
     match signature {
         Ok(()) => SIGNATURE_GOOD.to_owned(),

@@ -1,7 +1,7 @@
 //! Shared access signatures: `r=<resource>&e=<expiry>&s=<signature>` (rule 1.2).
 //!
-//! The signed text is the one in front of `&s=` exactly as it came, since every SDK encodes resource and expiry in its
-//! own way.
+//! The signature covers the text before `&s=` exactly as received, since each SDK encodes resource and expiry
+//! differently.
 
 use aws_lc_rs::hmac;
 use base64::Engine;
@@ -18,11 +18,11 @@ pub struct SasClaims {
     /// The URL that the token is for, with everything below it; see [`resource_covers`].
     pub resource: String,
     pub expires_at: Timestamp,
-    /// The key that it was signed with.
+    /// The key that the token was signed with.
     pub key: KeyName,
 }
 
-/// Why a token grants nothing. Never tells the token itself.
+/// The reason why a token is rejected, without the token itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SasError {
     /// Answered with 400 (rule 1.2).
@@ -38,8 +38,8 @@ pub enum SasError {
     Expired { at: Timestamp },
 }
 
-/// Checks a token against both keys of a topic. Returns `None` if it was signed with neither. Nothing in it is believed
-/// before its signature is right. Whether its resource covers the request is left to the caller.
+/// Checks a token against both keys of a topic. Returns `None` if the token was signed with neither key. The contents
+/// are used only after the signature has been verified. The caller checks that the resource covers the request.
 pub fn verify(
     token: &str,
     keys: &AccessKeys,
@@ -63,12 +63,12 @@ pub fn verify(
     Ok(Some(claims))
 }
 
-/// Checks what of a token can be checked without a key.
+/// Checks the format of a token, for which no key is needed.
 pub fn check_form(token: &str) -> Result<(), SasError> {
     SasParts::split(token)?.signature().map(drop)
 }
 
-/// A token with which `key` grants publishing to `resource`, a URL, until `expires_at`.
+/// Makes a token, signed with `key`, that permits publishing to the URL `resource` until `expires_at`.
 pub fn sign(resource: &str, expires_at: Timestamp, key: &Secret) -> String {
     let resource = utf8_percent_encode(resource, NON_ALPHANUMERIC);
     let expiry = expires_at.to_string();
@@ -124,7 +124,7 @@ impl<'a> SasParts<'a> {
         })
     }
 
-    /// Here a plus sign is one of base64's digits and not a space.
+    /// Decodes the signature. A plus sign is a base64 character here and not an encoded space.
     fn signature(&self) -> Result<Vec<u8>, SasError> {
         let bytes: Vec<u8> = percent_decode_str(self.signature).collect();
         STANDARD
@@ -155,8 +155,8 @@ fn is_signed(key: &Secret, signed: &str, signature: &[u8]) -> bool {
     hmac::verify(&hmac_key(key), signed.as_bytes(), signature).is_ok()
 }
 
-/// The key that a topic's access key stands for in base64. One that is no base64, which this appliance
-/// never makes, stands for its own bytes.
+/// Decodes a topic's access key from base64. A key that is not base64 is used as its own bytes; this server never
+/// generates such a key.
 fn hmac_key(key: &Secret) -> hmac::Key {
     let bytes = STANDARD
         .decode(key.reveal())
@@ -180,7 +180,7 @@ fn is_at_or_above(path: &str, request_path: &str) -> bool {
     let Some((above, below)) = request_path.split_at_checked(path.len()) else {
         return false;
     };
-    // What a namespace topic is asked to do stands behind a colon: `/topics/orders:publish`.
+    // A colon precedes the operation in the path of a namespace topic: `/topics/orders:publish`.
     above.eq_ignore_ascii_case(path) && matches!(below.first(), None | Some(b'/' | b':'))
 }
 

@@ -1,4 +1,4 @@
-//! Signatures of deliveries after Standard Webhooks 1.0.0: what is written, and how a receiver checks it.
+//! Signatures of deliveries according to Standard Webhooks 1.0.0: signing and verification.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ pub const TOLERANCE: Duration = Duration::from_secs(5 * 60);
 /// The version of a symmetric signature.
 const VERSION: &str = "v1";
 
-/// Bytes of a hash that make up the id of a batch: as many as a UUID has.
+/// The number of bytes of a hash in the id of a batch: the size of a UUID.
 const BATCH_ID_BYTES: usize = 16;
 
-/// The id of a request with these events, by their own ids: of one its own; of several a hash of theirs,
-/// so that the same events make the same id at every attempt. It never contains a period, which
-/// separates the parts of the signed text.
+/// Returns the id of a request that carries the events with these ids. For one event it is the event's id. For several
+/// events it is a hash of their ids, so that every attempt with the same events has the same id. It never contains a
+/// period, which separates the parts of the signed text.
 pub fn request_id(ids: &[String]) -> String {
     if let [id] = ids {
         return id.clone();
@@ -60,7 +60,7 @@ pub fn sign<'a>(
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// Why a request is not known to come from who shares the secret.
+/// The reason why the signature of a request could not be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSigned {
     #[error("{0} is missing")]
@@ -73,7 +73,7 @@ pub enum NotSigned {
     Mismatch,
 }
 
-/// Checks a request as a receiver does, its headers found by `header`.
+/// Verifies a request as a receiver does; `header` looks up a header by name.
 pub fn verify<'a>(
     secrets: &[SigningSecret],
     header: impl Fn(&'static str) -> Option<&'a str>,
@@ -102,7 +102,7 @@ pub fn verify<'a>(
     }
 }
 
-/// Whole seconds since the epoch.
+/// Returns whole seconds since the epoch.
 pub fn seconds(at: Timestamp) -> i64 {
     at.as_ms().div_euclid(1_000)
 }

@@ -1,5 +1,5 @@
-//! A stored event as answers and files have it: the parts of its envelope by the same names whatever it was
-//! published as, its data byte for byte.
+//! A stored event as written to responses and files. The envelope has the same names for every input schema, and the
+//! data is copied byte for byte.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -41,7 +41,7 @@ pub struct StoredEventBody {
 }
 
 impl StoredEventBody {
-    /// Makes the body of an event of `topic`, which `matched` event subscriptions wanted.
+    /// Creates the body for an event of `topic` that matched `matched` event subscriptions.
     pub fn new(stored: &StoredEvent, topic: &str, matched: u64) -> Self {
         let event = &stored.event;
         let (data, data_base64) = match &event.data {

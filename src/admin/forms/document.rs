@@ -16,7 +16,7 @@ use crate::wire::duration;
 use crate::wire::resource::places::{lookup, properties, prune, slot};
 use crate::wire::resource::{InvalidResource, places, schema_of};
 
-/// How fields are written that are no plain texts, numbers or lists with commas.
+/// Fields that are not written as plain text, numbers or comma-separated lists, with their formats.
 const WRITTEN: [(&str, WrittenField); 5] = [
     ("includedEventTypes", WrittenField::Lines),
     ("inboundIpRules", WrittenField::Each("ipMask")),
@@ -29,9 +29,9 @@ const BODY: &str = "responseBody";
 
 #[derive(Clone, Copy)]
 enum WrittenField {
-    /// Texts that may have commas in them, one a line.
+    /// Strings that may contain commas, one per line.
     Lines,
-    /// Elements, of which the lines have one property each.
+    /// Objects, one per line, of which the line holds this property.
     Each(&'static str),
     /// Pairs of a name and a value, one a line, with this text between the two.
     Pairs(&'static str),
@@ -75,14 +75,15 @@ impl Shape {
         all_of(unread, parsed)
     }
 
-    /// Puts what is filled in into the document, as far as objects of the kind have it, and tells what cannot be read.
+    /// Fills the form into the document and removes properties that do not apply to objects of its kind. Returns the
+    /// errors of fields that cannot be read.
     pub(crate) fn write(&self, form: &Form, document: &mut Value) -> Vec<FormError> {
         let unread = self.fill(form, document);
         prune(document, self.schema);
         unread
     }
 
-    /// Puts what is filled in into the document, and tells what cannot be read.
+    /// Fills the form into the document. Returns the errors of fields that cannot be read.
     fn fill(&self, form: &Form, document: &mut Value) -> Vec<FormError> {
         let mut unread = Vec::new();
         for (name, _) in form.fields() {
@@ -98,7 +99,7 @@ impl Shape {
         unread
     }
 
-    /// The form that is filled in with all of a document but its secrets.
+    /// Returns a form filled in from the document, without its secrets.
     pub(crate) fn form(&self, document: &Value) -> Form {
         let (mut form, mut next) = (Form::default(), VecDeque::from([self.schema]));
         while let Some(schema) = next.pop_front() {
@@ -218,12 +219,13 @@ fn pairs(text: &str, between: &str, read: fn(&str) -> Value) -> Result<Map<Strin
     words(text, '\n').into_iter().map(pair).collect()
 }
 
-/// Application properties, one a line, or what is wrong with the first line that is none.
+/// Parses application properties, one per line. Fails with the problem of the first invalid line.
 pub(crate) fn typed_pairs(text: &str) -> Result<Map<String, Value>, String> {
     pairs(text, "=", typed)
 }
 
-/// A value as it is typed: JSON that is no text says what it is, in quotes it is a text in any case.
+/// Parses a typed value: valid JSON as its JSON type, so that a value in quotes is always a string; anything else as a
+/// string.
 fn typed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
@@ -236,13 +238,13 @@ pub(crate) fn typed_line(name: &str, value: &Value) -> String {
     }
 }
 
-/// A duration as people type it, or as Azure does.
+/// Parses a duration in ISO 8601, as in Azure, or in words, such as `10 min`.
 pub(crate) fn duration_of(text: &str) -> Option<Duration> {
     let iso = duration::parse(text).ok();
     iso.or_else(|| human::parse_span(text))
 }
 
-/// A text as it is shown: durations in words where these say all of it.
+/// Returns a text as it is displayed: a duration in words if the words express it exactly.
 fn in_words(text: &str, schema: &Value) -> String {
     let span = duration::parse(text).ok().filter(|_| is_duration(schema));
     let words = span
@@ -274,7 +276,8 @@ impl FieldGroups {
         format!("{}[{at}].{}", self.list, self.first)
     }
 
-    /// Does what one of their buttons says: `add-clause`, `remove-clause-2`; `None` if it is none of theirs.
+    /// Performs the action of a button, such as `add-clause` or `remove-clause-2`. Returns `None` if the button does
+    /// not belong to these groups.
     pub(crate) fn press(&self, button: &str, form: &mut Form) -> Option<()> {
         let (verb, rest) = button.split_once('-')?;
         match (verb, rest.strip_prefix(self.noun)?) {

@@ -1,4 +1,4 @@
-//! Forms that were sent: their fields as texts.
+//! Submitted forms, with their fields as text.
 
 use axum::extract::{FromRequest, RawForm, Request};
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,14 @@ use serde_json::{Number, Value};
 use crate::admin::error::{PageError, PageResult};
 
 pub(crate) use crate::admin::form_error::FormError;
-/// Fields of one form; ours have far fewer.
+/// Maximum number of fields of a form. The forms of the admin pages have far fewer.
 const FIELDS_MAX: usize = 200;
 
-/// Elements of a list in a form, each of which has a few fields.
+/// Maximum number of elements of a list in a form. Each element has a few fields.
 pub(crate) const ELEMENTS_MAX: usize = FIELDS_MAX;
 
-/// The fields of a form. Whether it came from one of our pages is not said; see [`csrf`](crate::admin::security::csrf).
+/// The fields of a submitted form. They do not tell if the form came from an admin page; for that check, see
+/// [`csrf`](crate::admin::security::csrf).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Form(Vec<(String, String)>);
@@ -47,7 +48,7 @@ impl Form {
         Self(kept.cloned().collect())
     }
 
-    /// Takes an element out of a list, with all of its fields; later ones move up.
+    /// Removes an element from a list, with all of its fields. The elements after it move up.
     pub(crate) fn remove_element(&mut self, list: &str, at: usize) {
         let place = |name: &str| {
             let element = name.strip_prefix(list)?.strip_prefix('[')?;
@@ -68,7 +69,7 @@ impl Form {
         self.fields().any(|(field, _)| field == name)
     }
 
-    /// The field's text as it was typed; empty where there is none.
+    /// Returns the text of a field as it was typed, or an empty text if the form does not have the field.
     pub(crate) fn raw(&self, name: &str) -> &str {
         let mut fields = self.0.iter();
         let found = fields.find(|(field, _)| field == name);
@@ -87,8 +88,8 @@ impl Form {
         self.filled(name).is_some()
     }
 
-    /// The field's text as a number where it is one; `null` where it was left empty. Anything else
-    /// stays a text, for whoever knows what would be right to reject.
+    /// Returns the value of a field as a JSON number, or `null` if the field is empty. Text that is not a number is
+    /// returned as text, so that the parser of the definition can reject it.
     pub(crate) fn number(&self, name: &str) -> Value {
         self.filled(name).map_or(Value::Null, number)
     }

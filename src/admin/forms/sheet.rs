@@ -1,4 +1,4 @@
-//! Pages that are typed forms over something: opened, sent, and shown again with what is wrong in them.
+//! Pages that are typed forms for a subject: they are opened, submitted, and shown again with their errors.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::admin::site::Site;
 use crate::admin::widgets::print::sentence;
 use crate::admin::widgets::{filters, print};
 
-/// Which form it is, its title, behind which the name of its subject stands, and the list that it leads back to where
-/// there is no subject yet.
+/// The fields of a form, its title, which the name of the subject follows, and the list that the form leads back to if
+/// the subject does not exist yet.
 pub(crate) type Head = (SheetFields, &'static str, &'static str);
 
 pub(crate) enum SheetFields {
@@ -44,7 +44,7 @@ pub(crate) enum SheetFields {
     Backup,
 }
 
-/// A typed form that is filled in for `S`, and what it does.
+/// A typed form that is filled in for the subject `S`, with the action that it submits.
 pub(crate) trait Sheet<S: Subject>:
     Serialize + DeserializeOwned + Default + Send + Sync
 {
@@ -69,15 +69,15 @@ pub(crate) trait Sheet<S: Subject>:
     fn save(&self, call: &Call<S>) -> impl Future<Output = PageResult> + Send;
 }
 
-/// A page that has nothing but a form: `templates/pages/sheet.html` has the words and the fields of each. One type for
-/// all forms, since what draws it takes tens of kilobytes of the program.
+/// A page that consists of one form. The template `templates/pages/sheet.html` has the words and fields of each form.
+/// All forms share one type, since the drawing code takes tens of kilobytes of the program.
 #[derive(Template)]
 #[template(path = "pages/sheet.html")]
 struct SheetPage {
     frame: PageFrame,
     form: FilledForm<()>,
     of: SheetFields,
-    /// Is true if the form makes something new, and false if it changes what there is.
+    /// Is true if the form creates an object, and false if it changes an existing one.
     is_new: bool,
     back: String,
     remark: String,
@@ -91,7 +91,7 @@ pub(crate) fn sheet<F: Sheet<S> + 'static, S: Subject>() -> MethodRouter<Arc<Sit
     get(open).post(send::<F, S>)
 }
 
-/// Takes a form: it is done, or shown again with what is wrong in it.
+/// Handles a submitted form: performs its action, or shows the form again with its errors.
 pub(crate) async fn send<F: Sheet<S>, S: Subject>(call: Call<S>) -> PageResult {
     let form = FilledForm::<F>::sent(&call.form);
     match form.values.save(&call).await {
@@ -117,7 +117,7 @@ pub(crate) fn draw_sheet<F: Sheet<S>, S: Subject>(call: &Call<S>, form: FilledFo
     draw_with(sheet.form.status(), &sheet)
 }
 
-/// Returns the name and the definition that a form for something new has, or everything that is wrong with both.
+/// Returns the name and the definition of a new object from its form, or all errors of both.
 pub(crate) fn named<N: Display, E: Display, D>(
     form: &Form,
     noun: &str,
@@ -126,7 +126,7 @@ pub(crate) fn named<N: Display, E: Display, D>(
     definition: Result<D, Vec<FormError>>,
 ) -> Result<(N, D), Vec<FormError>> {
     let problem = match parse(form.text("name")) {
-        // The name itself stands in the field.
+        // The message leaves out the name, since the field shows it.
         Err(error) => sentence(error.to_string().rsplit(": ").next().unwrap_or_default()),
         Ok(name) if is_taken(&name) => format!("There is {noun} {name} already."),
         Ok(name) => return definition.map(|definition| (name, definition)),

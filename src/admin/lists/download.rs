@@ -14,13 +14,13 @@ use crate::store::StoreError;
 
 pub(crate) const NDJSON: &str = "application/x-ndjson";
 
-/// Rows that are searched at once for a file, without what their events carry.
+/// Number of rows that one search for a file returns, without the data of their events.
 pub(crate) const FILE_BATCH: usize = 20;
 
-/// Bytes of a file after which a piece of it is handed over. One has more by what its last row has.
+/// Bytes after which a chunk of a streamed file is sent. A chunk can exceed this by the size of its last row.
 const PIECE_BYTES: usize = 256 * 1_024;
 
-/// A file of this name, which has nothing in it that a header could not have.
+/// Returns a file as a download. Its `name` must contain only characters that are valid in a header.
 pub(crate) fn file(name: &str, content_type: &str, body: impl Into<Body>) -> Response {
     let name = format!("attachment; filename=\"{name}\"");
     let headers = [
@@ -36,7 +36,7 @@ pub(crate) fn body_file(name: &str, body: Vec<u8>) -> Response {
     file(&format!("{name}.{ending}"), kind, body)
 }
 
-/// How the rows of a file stand in it.
+/// The text around and between the rows of a file, with its content type.
 #[derive(Clone, Copy)]
 pub(crate) struct Framing {
     content_type: &'static str,
@@ -45,7 +45,7 @@ pub(crate) struct Framing {
     ends: &'static str,
 }
 
-/// Each of them is a line.
+/// Writes each row as one line of NDJSON.
 pub(crate) const LINES: Framing = Framing {
     content_type: NDJSON,
     opens: "",
@@ -53,7 +53,7 @@ pub(crate) const LINES: Framing = Framing {
     ends: "",
 };
 
-/// They are one array of JSON.
+/// Writes all rows as one JSON array.
 pub(crate) const ARRAY: Framing = Framing {
     content_type: "application/json",
     opens: "[",
@@ -63,12 +63,13 @@ pub(crate) const ARRAY: Framing = Framing {
 
 /// The rows of a file that is written while it is read.
 pub(crate) trait Rows: Send + 'static {
-    /// Returns what the file has of the next row, which ends with a line break; `None` after the last one.
+    /// Returns the text of the next row in the file, which ends with a line break; `None` after the last row.
     fn next(&mut self) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
 }
 
-/// A file that is written while it is read, in pieces: of one that is not taken no more than a piece is kept, which counts from
-/// before it is read. An error cuts the file off, which the browser tells as a failed download.
+/// Returns a file that is written in chunks while its rows are read. If the client stops reading, at most one chunk is
+/// kept in memory. The memory of a chunk is reserved before its rows are read. An error cuts the file off, and the
+/// browser reports a failed download.
 pub(crate) fn streamed(
     name: &str,
     framing: Framing,
@@ -108,7 +109,8 @@ pub(crate) fn line(body: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// Data is kept as it was published, and may have line breaks between its parts; in texts there are none.
+/// Puts JSON on one line. Event data is stored as published and may have line breaks between its tokens, but never
+/// inside a JSON string.
 pub(crate) fn on_one_line(mut json: Vec<u8>) -> Vec<u8> {
     let breaks = json.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r'));
     breaks.for_each(|byte| *byte = b' ');

@@ -19,7 +19,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Parses the value of a field; `noun` says what it should be, with its article.
+    /// Parses the value of a field. For the error message, `noun` names the expected value, with its article.
     pub(crate) fn field<T>(
         &mut self,
         name: &str,
@@ -62,7 +62,7 @@ impl Reading {
     }
 }
 
-/// Whose rows are asked for.
+/// The topic or subscription whose rows a list shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Of {
     pub(crate) topic: Option<TopicId>,
@@ -86,8 +86,8 @@ impl Of {
     }
 }
 
-/// Returns the topic and the subscription of such a name as flags of `everpost`, which are also query parameters of the
-/// management API.
+/// Returns the topic and the subscription of a name such as `orders/billing` as flags of `everpost`, which are also
+/// query parameters of the management API.
 pub(crate) fn of_flags(of: &str) -> [(&'static str, String); 2] {
     let (topic, name) = taken_apart(of);
     let wanted = name.unwrap_or_default();
@@ -97,8 +97,8 @@ pub(crate) fn of_flags(of: &str) -> [(&'static str, String); 2] {
     ]
 }
 
-/// How the filter names all of a topic: behind that of a namespace topic stands a slash, since
-/// `shop/orders` would be a subscription of the topic `shop`.
+/// Returns the filter value for a whole topic. The name of a namespace topic ends with a slash, since `shop/orders`
+/// would be a subscription of the topic `shop`.
 pub(crate) fn whole_topic(topic: &TopicName) -> String {
     match topic.namespace() {
         None => topic.to_string(),
@@ -114,12 +114,12 @@ fn taken_apart(of: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A moment as the reader writes it, or RFC 3339; `None` for what is no moment.
+/// Parses a time in the format and zone of the reader, or in RFC 3339; `None` if the text is not a time.
 pub(crate) fn moment(text: &str) -> Option<Timestamp> {
     PageReader::current().zone.moment(text)
 }
 
-/// Returns a moment as the reader writes it in UTC, as RFC 3339; empty if it is none.
+/// Converts a time as the reader writes it to UTC in RFC 3339; empty if the text is not a time.
 pub(crate) fn in_utc(text: &str) -> String {
     moment(text).map_or_else(String::new, |at| at.to_string())
 }

@@ -10,13 +10,14 @@ use crate::admin::widgets::{Tone, print};
 
 pub(crate) const ROWS: usize = 50;
 
-/// The parameter that names where a page of a list begins.
+/// The query parameter for the position at which a page of a list begins.
 const BEFORE: &str = "before";
 
-/// Stands between where a page begins and where those in front of it do.
+/// Separator in the query parameter between the position of a page and the positions of the pages before it.
 const BEHIND: &str = "*";
 
-/// Pages that one can turn back by; an address stays short. From there on it is the first page.
+/// Maximum number of previous pages that an address remembers, which keeps it short. Beyond them, the link leads to the
+/// first page.
 const NEWER_PAGES_MAX: usize = 20;
 
 #[derive(Default)]
@@ -24,13 +25,13 @@ pub(crate) struct ListPage {
     pub(crate) path: &'static str,
     pub(crate) tabs: Vec<Tab>,
     pub(crate) tabs_label: &'static str,
-    /// Parameters that stay when something else is filtered: the tab.
+    /// Query parameters that stay when the filter changes: the tab.
     pub(crate) kept: Vec<(&'static str, String)>,
     pub(crate) is_filtered: bool,
     /// Is true if the list is empty even without a filter, so that there is nothing to filter.
     pub(crate) is_blank: bool,
     pub(crate) faults: Vec<String>,
-    /// Ends of addresses and verbs of what can be done with the rows that are ticked.
+    /// Actions on the ticked rows: the end of the address and the verb of each.
     pub(crate) bulk: Vec<(&'static str, &'static str)>,
     /// The action on all rows that match, on other pages too: its address and its label.
     pub(crate) all: Option<(String, String)>,
@@ -41,7 +42,7 @@ pub(crate) struct ListPage {
     pub(crate) turns: [&'static str; 3],
     pub(crate) first: Option<String>,
     pub(crate) newer: Option<String>,
-    /// Counted from 1; `None` where the address does not tell.
+    /// The page number, from 1; `None` if it cannot be told from the address.
     page: Option<usize>,
     pub(crate) older: Option<String>,
     pub(crate) export: Option<String>,
@@ -49,7 +50,7 @@ pub(crate) struct ListPage {
     pub(crate) recipe: Recipe,
 }
 
-/// Part of a list, by a state of its rows.
+/// A tab of a list, which shows the rows in one state.
 pub(crate) struct Tab {
     pub(crate) title: &'static str,
     pub(crate) href: String,
@@ -121,7 +122,7 @@ impl ListPage {
         self
     }
 
-    /// With so many rows on this page.
+    /// Sets the number of rows on this page.
     pub(crate) fn of_rows(&mut self, count: usize) {
         self.is_blank = count == 0 && self.is_whole();
         if count == 0 {
@@ -129,7 +130,8 @@ impl ListPage {
         }
     }
 
-    /// Tells how many of `all` match the filter, if there is one, as far as either is known.
+    /// Sets the heading that tells how many of `all` rows match the filter, if there is one. Each number may be
+    /// unknown.
     pub(crate) fn of_matching(&mut self, count: Option<u64>, all: Option<u64>, many: &str) {
         if !self.faults.is_empty() {
             self.lead = Some("The filter is not valid.".to_owned());
@@ -145,7 +147,8 @@ impl ListPage {
         self.lead = is_part.then_some(lead);
     }
 
-    /// With so many rows on this page, of what is counted on its pages alone: if there is one page, they are all.
+    /// Sets the number of rows on this page for a list without a known total. If there is only one page, its rows are
+    /// the total.
     pub(crate) fn of_page(&mut self, count: usize, [one, many]: [&str; 2]) {
         let is_all = self.is_first() && self.older.is_none();
         self.of_matching(is_all.then_some(count as u64), None, many);
@@ -167,7 +170,7 @@ impl ListPage {
         self.first.is_none() && self.newer.is_none()
     }
 
-    /// Links to other pages: how the page there stands to this one, the address, and what they say.
+    /// Returns the links to other pages: the link relation (`rel`), the address and the label of each.
     pub(crate) fn links(&self) -> impl Iterator<Item = (&'static str, &str, &'static str)> {
         let [first, newer, older] = self.turns;
         let links = [
@@ -181,18 +184,18 @@ impl ListPage {
     }
 }
 
-/// Where a page begins, of what its address says.
+/// Returns the position at which a page begins, from the query parameter of its address.
 pub(crate) fn cursor<T: FromStr>(before: &str) -> Option<T> {
     before.split(BEHIND).next()?.parse().ok()
 }
 
-/// Where the page that begins with `next` begins, and those in front of it.
+/// Returns the query parameter of the page that begins at `next`, with the positions of the pages before it.
 fn behind(next: impl Display, before: &str) -> String {
     let front = before.split(BEHIND).take(NEWER_PAGES_MAX);
     format!("{next}{BEHIND}{}", Vec::from_iter(front).join(BEHIND))
 }
 
-/// The first page of what `filter` asks for, but for one parameter.
+/// Returns the address of the first page for `filter` with one parameter changed.
 fn changed<T>(path: &str, filter: &FilledForm<T>, name: &str, value: &str) -> String {
     let pairs = filter.pairs().into_iter();
     let others = pairs.filter(|(other, _)| *other != name && *other != BEFORE);

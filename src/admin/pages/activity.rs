@@ -1,4 +1,4 @@
-//! The page of what anybody has changed.
+//! The page of the audit log.
 
 use axum::Extension;
 use axum::extract::Query;
@@ -31,13 +31,14 @@ use crate::wire::audit::AuditEntryBody;
 
 const PATH: &str = "/admin/activity";
 
-/// Entries of one page.
+/// Number of entries on a page.
 const SHOWN: usize = 50;
 
-/// Entries that are read at once for a file. Each may have a whole definition, as it was and as it is.
+/// Number of entries that are read at once for a file. Each entry may hold a whole definition, before and after the
+/// change.
 const FILE_ENTRIES: usize = 4;
 
-/// Entries that one file has at most: as many as an editor still opens.
+/// Maximum number of entries in a file. An editor can still open a file of this size.
 const FILE_ENTRIES_MAX: usize = 10_000;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -97,7 +98,7 @@ fn flags(form: &FilledForm<ActivityForm>) -> Vec<(&str, String)> {
     flags.collect()
 }
 
-/// The newest entries that are meant, each on a line as the management API shows it.
+/// Downloads the newest entries that match the filter, one per line, as the management API shows them.
 pub(crate) async fn export(
     memory: Option<Extension<RequestMemory>>,
     Query(form): Query<ActivityForm>,
@@ -118,9 +119,9 @@ pub(crate) async fn export(
 /// Entries that are still to be written to a file.
 struct Entries {
     views: Views,
-    /// For the next ones; `None` if there are none.
+    /// The query for the next entries; `None` if there are no more.
     query: Option<AuditQuery>,
-    /// How many the file may still have.
+    /// Number of entries that may still be added to the file.
     left: usize,
 }
 
@@ -157,7 +158,7 @@ impl ActivityForm {
     }
 }
 
-/// The entries of each day, those together that one actor made in one minute of things of one kind.
+/// Groups the entries by day, and within a day by actor, action, kind of target and minute.
 fn days(rows: &[AuditRow]) -> Vec<(String, Vec<&[AuditRow]>)> {
     let day = |row: &AuditRow| Time::long_day(row.entry.caller.at);
     let act = |AuditRow { entry, .. }: &AuditRow| {
@@ -184,7 +185,7 @@ fn whole(row: &AuditRow) -> Option<(bool, Vec<(String, String)>)> {
     Some((is_there, properties))
 }
 
-/// All that is written out in a document, by the paths.
+/// Collects all values of a JSON document with their paths.
 fn flatten(path: &str, value: &Value, into: &mut Vec<(String, String)>) {
     let mut inner = |name: &str, value| flatten(&format!("{path}.{name}"), value, into);
     match value {
@@ -204,7 +205,7 @@ fn flatten(path: &str, value: &Value, into: &mut Vec<(String, String)>) {
     }
 }
 
-/// A value as people read it; empty for what there was not.
+/// Returns a JSON value as readable text; empty if there was no value.
 fn text_of(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -214,7 +215,8 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// `.properties.retryPolicy.maxDeliveryAttempts` in words: `Retry policy, max delivery attempts`.
+/// Converts a path such as `.properties.retryPolicy.maxDeliveryAttempts` to words: `Retry policy, max delivery
+/// attempts`.
 fn property(path: &str) -> String {
     let mut words = String::new();
     for letter in path.replace("properties.", "").trim_matches('.').chars() {
@@ -246,7 +248,7 @@ fn did(entry: &AuditEntry) -> String {
     text
 }
 
-/// The page of a target that there still is, or of all of its kind.
+/// Returns the page of a target that still exists, or the page for all targets of its kind.
 fn page_of(target: &AuditTarget, registry: &Registry) -> Option<String> {
     let name = target.name.as_str();
     let topic = || registry.topic(&TopicName::parse(name).ok()?);

@@ -1,4 +1,4 @@
-//! The life of a delivery: where it stands, every attempt so far, and what becomes of it next.
+//! The history of a delivery: its state, every attempt so far, and its next step.
 
 use askama::Template;
 
@@ -16,7 +16,7 @@ use crate::model::destination::DeliveryMode;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::views::{DeliveryDetail, DeliveryRow};
 
-/// A delivery of an event, of which an address tells the number.
+/// A delivery that is identified by its number in an address.
 pub(crate) struct DeliveryNumber(DeliveryRow);
 
 impl Subject for DeliveryNumber {
@@ -80,7 +80,7 @@ pub(crate) async fn came_of(
         .filter(|_| row.state == DeliveryState::Pending);
     let came = response::of_attempt(&attempt);
     let retried = format!("Retried: {came}");
-    // The words for that say how long it was already.
+    // The text for a timeout already includes the duration.
     let is_told = attempt.result.outcome == Outcome::TimedOut;
     let after = if is_told {
         String::new()
@@ -112,7 +112,7 @@ pub(crate) struct DeliveryCard {
     /// Is true if the card stands on the page of the dead letter itself, which shows the rest above it.
     is_own_page: bool,
     retry: Option<ActionButton>,
-    /// When it ends, if that is before another attempt.
+    /// Time at which the delivery expires, if that is before another attempt.
     expires_at: Option<Timestamp>,
 }
 
@@ -120,16 +120,16 @@ part!(DeliveryCard);
 
 /// The next step for a pending delivery.
 enum Next {
-    /// Nothing is sent before somebody does something; in a word.
+    /// No attempt is made until somebody acts; described in a word.
     Stopped(String),
     /// The endpoint is on probation.
     Held(Timestamp),
-    /// A receiver holds it.
+    /// A receiver has locked the delivery.
     Locked(Timestamp),
     Available,
     Due,
     At(Timestamp),
-    /// There is no time for another attempt.
+    /// The delivery expires before another attempt.
     Expires(Timestamp),
 }
 
@@ -160,7 +160,7 @@ impl DeliveryCard {
         self
     }
 
-    /// `None` once it is deleted.
+    /// Returns the subscription of the delivery; `None` if the subscription is deleted.
     pub(crate) fn subscription(&self) -> Option<&EventSubscription> {
         let id = self.detail.row.subscription_id;
         let found = self.visitor.standing.registry.subscription(id);

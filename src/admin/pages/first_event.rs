@@ -1,7 +1,7 @@
 //! The guided way from an empty appliance to a delivered event, and to one that fails on the way.
 //!
-//! Every step is a form. What has been done so far stands in the address alone, so that the page can be
-//! read again, left and come back to.
+//! Every step is a form. The progress is kept in the address alone, so that the page can be reloaded, left and
+//! returned to.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ use crate::model::topic::{CustomTopic, TopicKind};
 use crate::store::views::DeliveryDetail;
 use crate::wire;
 
-/// An event subscription with an inspector of its own, by the end of its name, and the type of the events that it gets:
-/// the rejected event must not change what becomes of the others.
+/// An event subscription of the guide: its name, the name suffix of its own inspector, and the type of its events. The
+/// rejected event has its own subscription, so that it does not affect the delivery of the others.
 struct Way(&'static str, &'static str, &'static str);
 
 const TAKING: Way = Way("first-event", "inspector", "Example.Created");
@@ -54,7 +54,7 @@ pub(crate) struct GuideProgress {
 }
 
 impl GuideProgress {
-    /// The page as it is by then.
+    /// Returns the address of the page with this progress.
     fn page(&self) -> String {
         link(
             "/admin/first-event",
@@ -62,7 +62,7 @@ impl GuideProgress {
         )
     }
 
-    /// The page at one of its steps.
+    /// Redirects to a step of the page.
     fn at(&self, step: &str) -> Response {
         Redirect::to(&format!("{}#{step}", self.page())).into_response()
     }
@@ -84,7 +84,7 @@ struct GuideEvent {
 }
 
 impl GuideEvent {
-    /// The newest delivery if that is where it stands.
+    /// Returns the newest delivery if it is in `state`.
     fn newest(&self, state: DeliveryState) -> Option<DeliveryId> {
         let newest = self.deliveries.last().map(|card| &card.detail.row);
         newest.filter(|row| row.state == state).map(|row| row.id)
@@ -115,7 +115,7 @@ pub(crate) async fn prepare(call: Call) -> PageResult {
         }
     };
     TAKING.prepare(&call, &topic, "200").await?;
-    // Now, so that its handshake is over when the step comes.
+    // The rejecting subscription is prepared early, so that its validation handshake is over when its step comes.
     REJECTING.prepare(&call, &topic, "400").await?;
     let done = GuideProgress {
         topic: topic.topic.name.to_string(),
@@ -124,10 +124,10 @@ pub(crate) async fn prepare(call: Call) -> PageResult {
     Ok(done.at("publish"))
 }
 
-/// The topic of that name, which is made if there is none.
+/// Returns the topic named `name`, and creates it if it does not exist.
 async fn topic_named(call: &Call, name: &str) -> PageResult<Arc<TopicEntry>> {
     let reject = |problem: &str| FormError::of("topic", problem);
-    // Inspectors are called after it.
+    // The names of the inspectors begin with the topic name.
     let unfit = || reject("Use 3 to 40 letters, digits and hyphens.");
     let name = TopicName::custom(name).map_err(|_| unfit())?;
     let inspectors = TAKING.inspector(&name).and(REJECTING.inspector(&name));

@@ -21,7 +21,7 @@ pub(crate) struct Keys {
     keys: AccessKeys,
     /// The keys that are shown in plain text.
     shown: Vec<KeyName>,
-    /// When each was last used.
+    /// Time of the last use of each key.
     used: [Option<Timestamp>; 2],
     is_of_namespace: bool,
 }
@@ -63,7 +63,7 @@ pub(crate) trait Keyed: Subject {
 pub(crate) async fn reveal<K: Keyed>(Query(asked): Query<Names>, mut call: Call<K>) -> PageResult {
     let shown = match name_of(&asked, "only") {
         "" => KeyName::ALL.to_vec(),
-        // It has just been renewed: nobody asked for the other.
+        // Only the key that was just renewed is shown.
         key => vec![named(key)?],
     };
     call.visitor = call.visitor.with_flash().await?;
@@ -86,7 +86,7 @@ pub(crate) async fn ask_to_regenerate<K: Keyed>(call: Call<K>) -> PageResult<Que
         .dangerously())
 }
 
-/// Renews a key, and leads to it: whoever may renew one has to see it next.
+/// Renews a key and redirects to it, since the visitor needs to see the new key next.
 pub(crate) async fn regenerate<K: Keyed>(call: Call<K>) -> PageResult {
     let key = named(name_of(&call.names, "key"))?;
     let (by, owner) = (call.by(), call.of.owner());

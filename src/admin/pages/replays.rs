@@ -1,4 +1,4 @@
-//! The pages of replay jobs: how far each has come, and how to pause, resume and end it.
+//! The pages of replay jobs: the progress of each job, with actions to pause, resume and end it.
 
 use std::time::Duration;
 
@@ -47,9 +47,9 @@ pub(crate) async fn list(Query(paging): Query<ReplayPaging>, call: Call) -> Page
 pub(crate) async fn show(call: Call<ReplayJob>) -> PageResult {
     let id = call.of.id;
     answer!("pages/replay.html", &call.visitor, format!("Replay job {id}"), {
-        // Whose backlog it waits for.
+        // The subscription whose backlog the job waits for.
         waits_for: Option<SubscriptionId> = call.broker.replay_blocked_by(id),
-        // What became of the deliveries that it has made, if it makes any.
+        // The results of the deliveries that the job has created, if it creates any.
         fates: Option<ReplayResults> = call.views.replay_results(&call.of).await?,
         recipe: Recipe = Recipe::one(&call, "replays", "replay show --follow", id),
         job: ReplayJob = call.of,
@@ -79,7 +79,7 @@ fn skipped(job: &ReplayJob) -> u64 {
     job.progress.skipped.values().sum()
 }
 
-/// `20 events per second`, `1 event every 17 min`.
+/// Describes a rate in words, such as `20 events per second` or `1 event every 17 min`.
 fn speed(rate: Rate) -> String {
     match rate.in_1000_s() {
         1_000 => "1 event per second".to_owned(),
@@ -92,14 +92,14 @@ fn every(rate: Rate) -> Duration {
     Duration::from_millis(1_000_000 / u64::from(rate.in_1000_s()))
 }
 
-/// When one that takes its time takes the next event.
+/// Returns the time of the next event of a job that waits more than one second between events; `None` for others.
 fn next(job: &ReplayJob) -> Option<Timestamp> {
     let is_running = job.state == ReplayState::Running && job.progress.done() < total(job);
     let wait = job.request.rate.filter(|_| is_running).map(every)?;
     (wait > Duration::from_secs(1)).then(|| job.updated_at + wait)
 }
 
-/// How long the rest takes at its rate.
+/// Returns the time that the job still needs at its rate.
 fn left(job: &ReplayJob) -> Option<Duration> {
     let is_running = job.state == ReplayState::Running;
     let rate = job.request.rate.filter(|_| is_running)?;
@@ -113,7 +113,7 @@ pub(crate) fn filters(
     filter: &DeadLetterFilter,
     registry: &Registry,
 ) -> Vec<(&'static str, String)> {
-    // The subscription is told with its topic.
+    // A filter by subscription needs no separate topic, since the subscription is shown with its topic.
     let topic = filter
         .topic
         .filter(|_| filter.subscription.is_none())

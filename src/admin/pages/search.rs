@@ -15,7 +15,7 @@ use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::Outcome;
 use crate::model::event_filter::{DeliveryStage, EventFilter, TextSearch};
 
-/// Stands among the states of deliveries for events that have none.
+/// The value of the state filter for events without deliveries.
 pub(crate) const UNMATCHED: &str = "Unmatched";
 
 /// The descriptions of valid values of some fields, for the messages about invalid ones.
@@ -23,7 +23,7 @@ const STATES: &str = "a delivery status such as Pending";
 const OUTCOMES: &str = "an outcome such as TimedOut";
 const STATUSES: &str = "an HTTP status such as 503";
 
-/// The fields of both forms; each has some of them.
+/// The fields of the search forms of events and of dead letters. Each form has some of the fields.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct SearchForm {
@@ -50,7 +50,7 @@ pub(crate) struct SearchForm {
 }
 
 impl SearchForm {
-    /// The events that are meant, or every field that means none.
+    /// Returns the filter for events, or an error for every invalid field.
     pub(crate) fn events(&self, visitor: &Visitor) -> Result<EventFilter, Vec<FormError>> {
         let (mut reading, since) = (Reading::default(), self.since(visitor.now));
         let of = reading.of(&self.of, &visitor.standing.registry);
@@ -69,7 +69,7 @@ impl SearchForm {
         reading.end(filter)
     }
 
-    /// The dead letters that are meant, or every field that means none.
+    /// Returns the filter for dead letters, or an error for every invalid field.
     pub(crate) fn dead_letters(
         &self,
         visitor: &Visitor,
@@ -100,7 +100,8 @@ impl SearchForm {
         if is_other { "" } else { &self.state }
     }
 
-    /// The query of an address for the same rows, from the first one on and not put together; empty for all of them.
+    /// Returns the query string for all rows of this search, ungrouped and from the first page on; empty if there are
+    /// no criteria.
     pub(crate) fn query(&self) -> String {
         let mut rows = self.clone();
         (rows.group, rows.before) = Default::default();

@@ -1,4 +1,4 @@
-//! The page of the system: what runs where, how it stands, and what its log says.
+//! The system page: components, their state, and the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use crate::broker::diagnostics::{Audited, IntegrityCheck, Report};
 use crate::broker::{BackupRejected, BackupRequest};
 use crate::model::backup::{BackupPlace, BackupStatus};
 
-/// How long the button of the integrity check waits for its end, which is enough for a small database.
+/// The time that the button of the integrity check waits for the result, which is enough for a small database.
 const INTEGRITY_WAIT: Duration = Duration::from_secs(2);
 
-/// Backups on the page; `GET /everpost/backups` has all.
+/// The number of backups on the page; `GET /everpost/backups` returns all.
 const BACKUPS_SHOWN: usize = 7;
 
 const TEST_CONNECTION: &str = "/admin/system/test-connection";
@@ -36,13 +36,13 @@ pub(crate) async fn show(Query(asked): Query<Names>, call: Call) -> PageResult {
     draw_page(&call, None, UrlForm::empty(), name_of(&asked, "log")).await
 }
 
-/// The page with a count of the rows themselves.
+/// Shows the page with a fresh count of the rows.
 pub(crate) async fn count(call: Call) -> PageResult {
     let counted = call.diagnostics.recount(call.by()).await?;
     draw_page(&call, Some(counted), UrlForm::empty(), "").await
 }
 
-/// The page with what became of a request to a URL.
+/// Shows the page with the result of a test request to a URL.
 pub(crate) async fn test_connection(call: Call) -> PageResult {
     let (form, url) = url_trial::read(&call.form);
     if let Some(url) = url {
@@ -72,14 +72,14 @@ pub(crate) async fn check(call: Call) -> PageResult {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct BackupForm {
-    /// Empty for that of the schedule.
+    /// Empty for the directory of the schedule.
     directory: String,
 }
 
 impl Sheet<()> for BackupForm {
     const HEAD: Head = (SheetFields::Backup, "Back up now", "/admin/system");
 
-    /// Where the schedule has its backups.
+    /// Returns the backup directory of the schedule.
     fn remark(call: &Call) -> String {
         let schedule = call.broker.backups().schedule;
         schedule.map_or_else(String::new, |plan| plan.directory)
@@ -100,7 +100,7 @@ impl Sheet<()> for BackupForm {
     }
 }
 
-/// The page, with what a count of the rows has said if they were counted, and the lines of the log that are asked for.
+/// Draws the page with the result of a row count, if there was one, and with the selected log lines.
 async fn draw_page(
     call: &Call,
     counted: Option<Vec<Audited>>,
@@ -127,8 +127,7 @@ async fn draw_page(
     Ok(draw_with(page.form.status(), &page))
 }
 
-/// The delivery counts that something is to be said about. Without a count of the rows there is only what the
-/// counters say of each other.
+/// Returns the delivery counts to report. Without a row count, only counters that do not balance are reported.
 fn uneven(report: &Report, counted: Option<Vec<Audited>>) -> Vec<Audited> {
     let Some(mut counted) = counted else {
         let unbalanced = report.unbalanced().cloned();
@@ -170,7 +169,7 @@ fn checks(report: &Report, counts_are_even: bool) -> [Badge; 5] {
     ]
 }
 
-/// Returns a badge for the machine's clock if it is not followed.
+/// Returns a badge for the machine's clock if the server does not follow it.
 fn own_clock(wall_clock: WallClock) -> Option<Badge> {
     let said = match wall_clock {
         WallClock::Agrees => return None,
@@ -206,7 +205,7 @@ fn count_of(checks: &[Badge], tone: Tone) -> usize {
     checks.iter().filter(|badge| badge.tone == tone).count()
 }
 
-/// A line of the log. One that does not begin as the log writes lines has nothing but its text.
+/// A line of the log. A line that does not start in the format of the log has only text.
 struct LogLine<'a> {
     at: Option<Timestamp>,
     level: &'a str,
@@ -243,7 +242,7 @@ impl<'a> LogLine<'a> {
     }
 }
 
-/// The lines that are asked for, newest first: `warnings`, `errors`, or nothing for all.
+/// Returns the selected lines, newest first: `warnings`, `errors`, or all if empty.
 fn log_lines<'a>(lines: &'a [String], asked: &str) -> Vec<LogLine<'a>> {
     let least = match asked {
         "errors" => Tone::Bad,

@@ -1,5 +1,5 @@
-//! A URL that is tried: the form for it, what the egress policy says of where it leads, and the last test of the way
-//! there, step by step. How they are drawn is told by `templates/url_trial.html`.
+//! The test of a URL: the form, the decision of the egress policy, and the steps of the last connection test. The
+//! template is `templates/url_trial.html`.
 
 use askama::Template;
 use ipnet::IpNet;
@@ -27,7 +27,7 @@ impl UrlForm {
     }
 }
 
-/// Reads the form, and the URL in it; `None`, and a fault in the form, if it is not a URL.
+/// Returns the form and its URL. If the text is not a URL, returns `None` and adds an error to the form.
 pub(crate) fn read(form: &Form) -> (FilledForm<UrlForm>, Option<Url>) {
     let form = FilledForm::<UrlForm>::sent(form);
     let url = Url::parse(form.values.url.trim()).ok();
@@ -45,7 +45,7 @@ pub(crate) fn badge(verdict: &EgressVerdict) -> Badge {
     }
 }
 
-/// Why an address may not be called, and what would open it.
+/// Explains why an address may not be called, and which setting would allow it.
 pub(crate) fn denied_words(denied: &EgressDenied) -> String {
     let EgressDenied::NotPublic { address, what, .. } = denied else {
         return sentence(&denied.to_string());
@@ -62,7 +62,7 @@ pub(crate) fn denied_words(denied: &EgressDenied) -> String {
     )
 }
 
-/// The result of the last trial.
+/// The result of the last connection test.
 #[derive(Template)]
 #[template(path = "widgets/outbound_check.html")]
 pub(crate) struct UrlTrialResult<'a>(pub(crate) &'a OutboundCheck);
@@ -79,14 +79,14 @@ impl UrlTrialResult<'_> {
         }
     }
 
-    /// Returns the result of the call in half a sentence.
+    /// Returns a short result of the call.
     pub(crate) fn reached(&self) -> Badge {
         let badge = self.badge();
         let by = self.0.connectivity.call.as_ref().map_or(":", |_| " by");
         Badge::new(badge.tone, format!("{}{by} {}.", badge.word, self.0.place))
     }
 
-    /// Returns the result of comparing the clocks in half a sentence.
+    /// Returns a short result of the clock comparison.
     pub(crate) fn clock(&self) -> Badge {
         let place = &self.0.place;
         let skew = self.skew();

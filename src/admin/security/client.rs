@@ -1,4 +1,4 @@
-//! Who sends a request, as far as the request tells.
+//! The client of a request, as far as the request identifies it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,12 +9,12 @@ use tower_sessions::cookie::Cookie;
 
 use crate::admin::widgets::print;
 
-/// Characters of what a browser says that it is; real ones say less.
+/// The maximum number of characters kept of a `User-Agent`; real ones are shorter.
 const BROWSER_CHARACTERS_MAX: usize = 256;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
-    /// The peer address of the connection; behind a reverse proxy that of the proxy.
+    /// The peer address of the connection; behind a reverse proxy, the address of the proxy.
     pub(crate) address: Option<IpAddr>,
     pub(crate) browser: Option<String>,
 }
@@ -34,7 +34,7 @@ impl Client {
     }
 }
 
-/// The cookie of that name; `None` where it is empty, too.
+/// Returns the cookie `name`; `None` if it is missing or empty.
 pub(crate) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     let mut cookies = headers
         .get_all(COOKIE)
@@ -46,11 +46,10 @@ pub(crate) fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(found.value().to_owned()).filter(|value| !value.is_empty())
 }
 
-/// The header of a request by which the script, not the reader, reads a page again.
+/// The request header that the script sends when it reloads a page without the user.
 const REFRESH: &str = "everpost-refresh";
 
-/// Reports whether the script of the page reads it again. Such a request leaves the messages for the reader in the
-/// session.
+/// Reports whether the script of the page reloads it. Such a request leaves the messages for the user in the session.
 pub(crate) fn is_refresh(headers: &HeaderMap) -> bool {
     headers.contains_key(REFRESH)
 }
@@ -67,7 +66,7 @@ const SYSTEMS: [(&str, &str); 6] = [
     ("Windows", "Windows"), ("Mac OS X", "macOS"), ("Linux", "Linux"),
 ];
 
-/// The browser and the system that a `User-Agent` claims, in a few words.
+/// Returns the browser and the system that a `User-Agent` claims, in a few words.
 pub(crate) fn browser_words(user_agent: &str) -> String {
     let named = |names: &[(&str, &'static str)]| {
         let found = names.iter().find(|(mark, _)| user_agent.contains(mark));

@@ -1,5 +1,5 @@
-//! Requests that change something must come from our own pages: by what the browser says about their
-//! origin, and by a token in the form (docs/security.md B3).
+//! Protection against cross-site request forgery. Requests that change state must come from our own pages, which is
+//! checked by the browser's origin headers and by a token in the form (docs/security.md B3).
 
 use std::sync::Arc;
 
@@ -36,9 +36,8 @@ pub(crate) fn check(form: &Form, expected: &str) -> PageResult<()> {
     is_ours.then_some(()).ok_or(PageError::BadToken)
 }
 
-/// Judges by `Sec-Fetch-Site`, else by `Origin`. Browsers leave the first one out over plain HTTP, and
-/// write `null` into the second one on pages that send no referrer, as ours; then the token in the form
-/// decides alone.
+/// Checks `Sec-Fetch-Site`, or else `Origin`. Browsers omit `Sec-Fetch-Site` over plain HTTP, and send `null` as
+/// `Origin` from pages that send no referrer, as ours do; then only the token in the form decides.
 fn is_our_own(method: &Method, headers: &HeaderMap, public_url: &str) -> bool {
     if method.is_safe() {
         return true;
@@ -59,8 +58,8 @@ fn is_our_own(method: &Method, headers: &HeaderMap, public_url: &str) -> bool {
     }
 }
 
-/// Host and port. The default ports count as left out, whatever the scheme, because a proxy that ends
-/// TLS passes on the host alone.
+/// Returns host and port. Default ports are treated as absent for any scheme, because a proxy that ends TLS forwards
+/// only the host.
 fn authority(url: &str) -> Option<(String, Option<u16>)> {
     let url = Url::parse(url).ok()?;
     let port = url.port().filter(|port| !matches!(port, 80 | 443));

@@ -1,8 +1,7 @@
-//! Under which hosts browsers may reach the pages (docs/security.md B3).
-//!
-//! Whoever runs a site can point its name at an address of somebody else's network. Pages that were loaded
-//! from there would then share their origin with ours, and could use them with the cookies of whoever has
-//! both open (DNS rebinding). The browser still tells the name, so a name that is not ours is rejected.
+//! The hosts under which browsers may reach the pages (docs/security.md B3). An attacker's site can resolve its name to
+//! an address in another network (DNS rebinding). Pages loaded from that site would then share their origin with ours,
+//! and could use our pages with the cookies of a user who has both open. The browser still sends the host name, so a
+//! foreign host name is rejected.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -16,10 +15,10 @@ use crate::admin::widgets::print;
 use crate::broker::Broker;
 use crate::model::own_host::{OwnHost, OwnHosts};
 
-/// Characters of a foreign host that the answer repeats; a name of the DNS has at most 253.
+/// The number of characters of a foreign host that the response repeats; a DNS name has at most 253.
 const SHOWN_CHARACTERS_MAX: usize = 253;
 
-/// Rejects requests for other hosts than ours, and says where the overview lies.
+/// Rejects requests for foreign hosts, and returns the address of the overview.
 pub(crate) async fn reject_unknown(
     State((own, broker)): State<(OwnHosts, Broker)>,
     request: Request,
@@ -41,8 +40,8 @@ fn public_host(public_url: &str) -> Option<OwnHost> {
     OwnHost::parse(Url::parse(public_url).ok()?.host_str()?)
 }
 
-/// Returns the host that the request names, if it is not ours; empty if it names none. HTTP/2 has it in the URI,
-/// HTTP/1.1 in a header, or in both; then both must be ours.
+/// Returns the host of the request if it is not ours; empty if the request has none. HTTP/2 has the host in the URI,
+/// HTTP/1.1 in a header or in both. If both are present, both must be ours.
 fn foreign_host(
     uri: &Uri,
     headers: &HeaderMap,

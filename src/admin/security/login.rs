@@ -17,10 +17,10 @@ use crate::base::seldom::SeldomLine;
 use crate::model::identity::UserSource;
 use crate::store::accounts::{User, UserId};
 
-/// Holds the token of the login form: there is no session yet that could.
+/// The cookie with the token of the login form, which is needed because there is no session yet.
 const TOKEN_COOKIE: &str = "everpost_login";
 
-/// To the form, which says these news, and is filled in for somebody of that name.
+/// Redirects to the login form, which shows the message `news` and has `name` filled in.
 pub(crate) fn told(news: &str, name: &str) -> Response {
     let parameters = [("news", news.to_owned()), ("name", name.to_owned())];
     Redirect::to(&link("/admin/login", &parameters)).into_response()
@@ -38,7 +38,7 @@ pub(crate) async fn show(from: Stranger) -> PageResult {
             if from.proxied.is_none() || is_leaving {
                 return Ok(draw_form(&from, None));
             }
-            // The page itself lets in whom the proxy names.
+            // The page itself signs in the user that the proxy names.
             return Ok(Redirect::to(paths::or_overview(from.form.raw("next"))).into_response());
         };
         session::sign_in(&from.site, &from.session, &user, &from.client, None).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn show(from: Stranger) -> PageResult {
     Ok(Redirect::to(paths::or_overview(from.form.raw("next"))).into_response())
 }
 
-/// Who needs no password: whoever develops on this machine.
+/// Returns the user who needs no password: a developer on this machine.
 async fn local_user(from: &Stranger) -> PageResult<Option<User>> {
     let is_here = from.client.address.is_some_and(|it| it.is_loopback());
     match from.site.local_user.clone().filter(|_| is_here) {
@@ -71,7 +71,7 @@ pub(crate) async fn submit(from: Stranger) -> PageResult {
             session::sign_in(&from.site, &from.session, &user, &from.client, None).await?;
             Ok(Redirect::to(paths::or_overview(next)).into_response())
         }
-        // Which of the two is wrong stays our secret.
+        // The response does not reveal which of the two is wrong.
         Ok(None) => Ok(draw_form(&from, Some("Name or password is wrong."))),
         Err(error @ (PageError::TooOften(_) | PageError::Unavailable(_))) => {
             let page = draw_form(&from, Some(&error.to_string()));
@@ -104,7 +104,7 @@ async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
     if user.is_none()
         && let Some(unlogged) = LINE.take(site.people.now())
     {
-        // Without the name: people type their password into the wrong field.
+        // The name is not logged, because people type their password into the wrong field.
         tracing::warn!(
             client.address = address.map(tracing::field::display),
             unlogged,
@@ -129,7 +129,7 @@ fn others(from: &Stranger) -> Vec<(String, String)> {
 
 pub(crate) fn draw_form(from: &Stranger, problem: Option<&str>) -> Response {
     let Stranger { site, form, .. } = from;
-    // A token that is out already stays, so that a second window spoils nothing.
+    // An existing token is kept, so that a second window does not invalidate the first.
     let token =
         cookie(&from.headers, TOKEN_COOKIE).unwrap_or_else(|| site.broker.entropy().secret());
     let set_cookie = Cookie::build((TOKEN_COOKIE, token.as_str()))
@@ -167,7 +167,7 @@ pub(crate) async fn submit_code(from: Stranger) -> PageResult {
     let Some(user) = user.filter(|user| user.disabled_at.is_none()) else {
         return Ok(start_again());
     };
-    // Counted apart from passwords: whoever knows the password must not start these afresh.
+    // Attempts are counted separately from passwords: a correct password must not reset this count.
     let account = format!("second factor of {}", user.id.0);
     let code = from.form.text("code");
     let passes = site.people.passes_second_factor(&user, code);

@@ -1,4 +1,4 @@
-//! Forms for whoever is not signed in: signing in, choosing a password, and the first run.
+//! Forms for users who are not signed in: signing in, choosing a password, and the first run.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::admin::widgets::filters;
 use crate::broker::people::NAME_CHARACTERS_MAX;
 use crate::model::identity::Identity;
 
-/// Bytes of a form that anybody may send: a name, a password and a token fit many times over.
+/// The maximum size in bytes of a form that anybody may send; a name, a password and a token fit many times over.
 pub(crate) const OPEN_FORM_BYTES_MAX: usize = 16_384;
 
 pub(crate) struct Stranger {
@@ -28,9 +28,9 @@ pub(crate) struct Stranger {
     pub(crate) session: Session,
     pub(crate) client: Client,
     pub(crate) headers: HeaderMap,
-    /// Whom a trusted proxy names.
+    /// The user that a trusted proxy names.
     pub(crate) proxied: Option<Identity>,
-    /// The form that was sent; for a page that is only read, the query of its address.
+    /// The form that was sent, or the query of the address for a page that is only read.
     pub(crate) form: Form,
 }
 
@@ -53,7 +53,7 @@ impl FromRequest<Arc<Site>> for Stranger {
 pub(crate) enum Purpose<'a> {
     SignIn {
         next: &'a str,
-        /// A message for somebody who finds the form instead of the page that they expected.
+        /// A message for a user who sees the form instead of the expected page.
         news: &'a str,
         /// The ways to sign in besides the form, each with its address and its label.
         others: Vec<(String, String)>,
@@ -75,7 +75,7 @@ struct OpenForm<'a> {
     form: FilledForm<Typed>,
 }
 
-/// The values of the form that are shown again, which passwords and codes never are.
+/// The form values that are shown again; passwords and codes never are.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Typed {
@@ -83,7 +83,7 @@ struct Typed {
 }
 
 impl Purpose<'_> {
-    /// The form with the token that shows that it is ours, or that opens it, and with the name that was typed.
+    /// Draws the form with its CSRF token or the token that gives access to it, and with the name that was typed.
     pub(crate) fn draw(self, token: &str, name: &str, form_errors: Vec<FormError>) -> Response {
         let (title, rejected) = match self {
             Self::SignIn { .. } => ("Sign in", StatusCode::UNAUTHORIZED),

@@ -1,5 +1,5 @@
-//! Asks for the password again before a secret is shown or somebody's rights change: whoever finds a browser
-//! that somebody left open gets no further (docs/security.md B3; ASVS 7.5.1 and 7.5.3).
+//! Asks for the password again before a secret is shown or a user's rights change, so that an unattended browser gives
+//! no access to these (docs/security.md B3; ASVS 7.5.1 and 7.5.3).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::admin::site::Site;
 use crate::admin::widgets::filters;
 use crate::model::identity::UserSource;
 
-/// How long a sign-in, or the password typed again, is enough: as long as one sitting at such a task takes,
-/// and half of what ends an idle session.
+/// The time for which a sign-in or a retyped password counts as recent: long enough for one session of such tasks, and
+/// half of the idle timeout of a session.
 pub(crate) const CONFIRMED_FOR: Duration = Duration::from_secs(15 * 60);
 
-/// The field for the present password in forms that have another one as well.
+/// The field for the present password in forms that also have another password field.
 pub(crate) const PASSWORD_FIELD: &str = "own-password";
 
-/// Rejects the form of a call whose field does not hold the visitor's password.
+/// Rejects the form if its field does not hold the visitor's password.
 pub(crate) async fn check_password(
     site: &Site,
     visitor: &Visitor,
@@ -45,7 +45,7 @@ pub(crate) async fn check_password(
     Err(FormError::of(field, "This is not your password.").into())
 }
 
-/// Lets a form pass if the password was typed lately, or is in it.
+/// Accepts a form if the password was typed recently or is in the form.
 pub(crate) async fn ask(
     State(site): State<Arc<Site>>,
     visitor: Visitor,
@@ -53,7 +53,7 @@ pub(crate) async fn ask(
     next: Next,
 ) -> PageResult {
     let is_confirmed = || visitor.now.since(visitor.confirmed_at) < CONFIRMED_FOR;
-    // A reverse proxy says of every request who makes it, and cannot be asked for more.
+    // A reverse proxy authenticates every request, and cannot be asked for a new confirmation.
     let is_vouched_for = visitor.source == UserSource::Proxy;
     if request.method().is_safe() || is_vouched_for || is_confirmed() {
         return Ok(next.run(request).await);
@@ -91,7 +91,7 @@ pub(crate) async fn ask(
         form: FilledForm::with(()).with_faults(form_errors),
         sent: &form,
     };
-    // Nothing has been done yet.
+    // No change has been made at this point.
     Ok(draw_with(StatusCode::FORBIDDEN, &page))
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn ask(
 #[template(path = "pages/password_again.html")]
 struct PasswordAgainPage<'a> {
     frame: PageFrame,
-    /// Where somebody signs in again who has no password here, and what that is called.
+    /// The address and label of another way to sign in again, for a user without a password here.
     elsewhere: Option<(String, String)>,
     form: FilledForm<()>,
     sent: &'a Form,

@@ -1,4 +1,4 @@
-//! Signing in with an OpenID Connect provider: the way there, and back (docs/security.md B3).
+//! Signing in with an OpenID Connect provider: the redirect to the provider and the callback (docs/security.md B3).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,21 +25,21 @@ use crate::outbound::identity_provider::{IdentityProvider, ProviderError};
 const COOKIE: &str = "everpost_sign_in";
 const COOKIE_OF_HOST: &str = "__Host-everpost_sign_in";
 
-/// Bytes of the page to go to that the cookie has room for.
+/// The maximum size in bytes of the return page in the cookie.
 const NEXT_BYTES_MAX: usize = 2_000;
 
-/// The address that a sign-in begins at, to end on the page `next`.
+/// Returns the address that starts a sign-in and leads to the page `next` at the end.
 pub(crate) fn path(next: &str) -> String {
     link("/admin/login/provider", &[("next", next.to_owned())])
 }
 
-/// Returns the address at which somebody who is signed in confirms with the provider that it is them, to end on `next`.
+/// Returns the address at which a signed-in user confirms their identity with the provider, and then goes to `next`.
 pub(crate) fn path_again(next: &str) -> String {
     let parameters = [("next", next.to_owned()), ("again", "1".to_owned())];
     link("/admin/login/provider", &parameters)
 }
 
-/// To the provider.
+/// Redirects to the provider.
 pub(crate) async fn begin(from: Stranger) -> PageResult {
     let (site, form) = (&from.site, &from.form);
     let provider = provider(site)?;
@@ -69,10 +69,10 @@ pub(crate) async fn begin(from: Stranger) -> PageResult {
     }
 }
 
-/// Back from the provider.
+/// Handles the callback from the provider.
 pub(crate) async fn end(from: Stranger) -> PageResult {
     let site = Arc::clone(&from.site);
-    // Before the sign-in ends, so that it goes on later.
+    // This check comes before the sign-in attempt is consumed, so that the user can continue later.
     may_guess(&from).await?;
     let identified = match returned(&from) {
         Ok(attempt) => identify(&from, attempt).await?,
@@ -98,7 +98,7 @@ pub(crate) async fn end(from: Stranger) -> PageResult {
     Ok(response)
 }
 
-/// To where one signs out at the provider, too.
+/// Redirects to the sign-out page of the provider.
 pub(crate) async fn sign_out(from: Stranger) -> PageResult {
     match provider(&from.site)?.end_session_url().await {
         Ok(Some(url)) => Ok(Redirect::to(url.as_str()).into_response()),
@@ -113,7 +113,7 @@ pub(crate) async fn sign_out(from: Stranger) -> PageResult {
     }
 }
 
-/// The sign-in that somebody comes back from with a code, or why nobody is believed to.
+/// Returns the sign-in attempt that the callback belongs to, or the reason for its rejection.
 fn returned(from: &Stranger) -> Result<SignIn, String> {
     let (site, form) = (&from.site, &from.form);
     let provider = provider(site).map_err(|error| error.to_string())?;
@@ -145,7 +145,7 @@ fn returned(from: &Stranger) -> Result<SignIn, String> {
     Ok(attempt)
 }
 
-/// Fails while the network has to wait.
+/// Fails while the client's network has to wait before another guess.
 async fn may_guess(from: &Stranger) -> PageResult<()> {
     let waits = from
         .site
@@ -157,7 +157,7 @@ async fn may_guess(from: &Stranger) -> PageResult<()> {
     }
 }
 
-/// Who comes back, or why nobody is believed to. Wrong codes are guesses.
+/// Returns the identity of the user, or the reason for the rejection. Wrong codes count as guesses.
 async fn identify(
     from: &Stranger,
     attempt: SignIn,
@@ -183,7 +183,7 @@ async fn identify(
     }
 }
 
-/// Where the provider sends people back to.
+/// Returns the redirect URL that the provider sends users back to.
 fn redirect_url(site: &Site) -> String {
     site.management_url("/admin/login/callback")
 }
@@ -220,7 +220,7 @@ fn problem(site: &Site, error: &ProviderError) -> String {
     }
 }
 
-/// Where to begin, for somebody who is at an address that the provider does not send people back to.
+/// Returns text with the address to start at, for a user on another host than the public URL; otherwise empty.
 fn elsewhere(from: &Stranger) -> String {
     let host = from.headers.get(HOST).and_then(|host| host.to_str().ok());
     let url = from.site.public_url();
@@ -250,7 +250,7 @@ fn set_cookie(site: &Site, value: &str, life: Duration) -> String {
         .path(if site.is_https() { "/" } else { "/admin/login" })
         .http_only(true)
         .secure(site.is_https())
-        // The way back comes from another site.
+        // The callback is a request from another site.
         .same_site(SameSite::Lax)
         .max_age(life)
         .to_string()

@@ -1,7 +1,7 @@
-//! Who is signed in: sessions in the database, by a cookie that no script can read.
+//! Sessions of signed-in users, stored in the database and identified by a cookie that scripts cannot read.
 //!
-//! A session ends half an hour after the last request and in any case twelve hours after signing in,
-//! by our own clock. The database knows the hash of its id alone (docs/security.md B3).
+//! A session ends half an hour after the last request and at most twelve hours after signing in, by the server's clock.
+//! The database stores only the hash of the session id (docs/security.md B3).
 
 use std::fmt;
 use std::fmt::Display;
@@ -35,17 +35,17 @@ use crate::model::delivery::DeliveryId;
 use crate::store::StoreError;
 use crate::store::accounts::{Accounts, SessionRecord, User, UserId};
 
-/// How long a session lives without requests, and at most (docs/security.md B3).
+/// The maximum lifetime of a session without requests, and in total (docs/security.md B3).
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 const LIFE_MAX: Duration = Duration::from_secs(12 * 3_600);
 
-/// How long a second factor may be looked for after the password.
+/// The maximum time between the password and the code of the second factor.
 const CODE_WAIT_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// A session is written down again after this long, so that not every page view is a write.
+/// The minimum time between updates of a session in the database, so that not every page view causes a write.
 const TOUCHED_EVERY: Duration = Duration::from_secs(60);
 
-/// The cookie; tied to the host where browsers come over TLS, which plain HTTP does not allow.
+/// The session cookie. Over TLS it is bound to the host, which plain HTTP does not allow.
 const COOKIE: &str = "everpost_session";
 const COOKIE_OF_HOST: &str = "__Host-everpost_session";
 
@@ -56,7 +56,7 @@ const FLASH: &str = "flash";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SignedIn {
     user: i64,
-    /// Every form carries it; see [`crate::admin::security::csrf`].
+    /// The token in every form; see [`crate::admin::security::csrf`].
     csrf: String,
     started_ms: i64,
     #[serde(default)]
@@ -75,7 +75,7 @@ pub(crate) struct Visitor {
     pub(crate) path: String,
     pub(crate) address: String,
     pub(crate) flash: Option<Flash>,
-    /// Is true if the page can be loaded again, since it does not answer a form.
+    /// Is true if the page can be reloaded, since it is not the response to a form.
     pub(crate) only_reads: bool,
     pub(crate) map: &'static SiteMap,
     pub(crate) caller: Caller,
@@ -105,7 +105,7 @@ impl Visitor {
         self.map.sends(&path.to_string(), self.role)
     }
 
-    /// The next step on an empty page, if it is one for the visitor.
+    /// Returns the next step for an empty page, if the visitor may open it.
     pub(crate) fn step(
         &self,
         path: impl Into<String>,
@@ -190,7 +190,7 @@ pub(crate) fn layer(site: &Arc<Site>) -> SessionManagerLayer<BrowserSessions> {
         .with_expiry(Expiry::OnSessionEnd) // of the browser's; ours are looked at here
 }
 
-/// Reports whether the browser has sent the cookie of a session, which may have ended.
+/// Reports whether the browser sent a session cookie. The session may have ended.
 pub(crate) fn is_brought(headers: &HeaderMap) -> bool {
     [COOKIE, COOKIE_OF_HOST].map(|name| cookie(headers, name)) != [None, None]
 }
@@ -204,7 +204,7 @@ pub(crate) struct SecondFactorSession {
     pub(crate) next: String,
 }
 
-/// Remembers under a new id that the password of `user` was right.
+/// Stores in a session with a new id that the password of `user` was right.
 pub(crate) async fn await_code(
     site: &Site,
     session: &Session,
@@ -231,8 +231,8 @@ pub(crate) async fn awaited(
     Ok(awaited.filter(|each| waited(each) < CODE_WAIT_MAX))
 }
 
-/// Signs `user` in, under a new id whatever the browser came with. A password or the like was shown now, unless it is
-/// known that it was before.
+/// Signs `user` in with a new session id, whatever id the browser sent. The time of the last confirmation is now,
+/// unless `confirmed_at` is earlier.
 pub(crate) async fn sign_in(
     site: &Site,
     session: &Session,
@@ -256,7 +256,7 @@ pub(crate) async fn sign_in(
     Ok(session.insert(SIGNED_IN, signed_in).await?)
 }
 
-/// Whose session it is, if that person may still sign in.
+/// Returns the user of the session, if the user may still sign in.
 pub(crate) async fn user_of(site: &Site, session: &Session) -> PageResult<Option<User>> {
     let Some(signed_in) = session.get::<SignedIn>(SIGNED_IN).await? else {
         return Ok(None);
@@ -265,8 +265,8 @@ pub(crate) async fn user_of(site: &Site, session: &Session) -> PageResult<Option
     Ok(user.filter(|user| user.disabled_at.is_none()))
 }
 
-/// Who makes the request for `address`; `None` for nobody that we know. A request that no reader made does not
-/// keep the session alive.
+/// Returns the visitor who requests `address`; `None` if the visitor is unknown. An automatic request does not extend
+/// the session.
 pub(crate) async fn visitor(
     site: &Site,
     session: Session,

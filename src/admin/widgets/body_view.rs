@@ -10,13 +10,13 @@ use crate::store::accounts::Role;
 use crate::wire::service_bus::message::of_event;
 use crate::wire::text_beginning;
 
-/// Bytes that are laid out as JSON, or shown as they are: beyond, nobody reads.
+/// The maximum number of bytes shown as JSON or text; nobody reads more.
 const TEXT_MAX: usize = 65_536;
 
-/// Bytes that are shown in hex, which takes four times as much.
+/// The maximum number of bytes shown in hex, which takes four times the space.
 const HEX_MAX: usize = 16_384;
 
-/// Bytes in a line of hex.
+/// The number of bytes in a line of hex.
 const HEX_LINE: usize = 16;
 
 #[derive(Debug, Template)]
@@ -24,9 +24,9 @@ const HEX_LINE: usize = 16;
 pub(crate) struct BodyView {
     title: &'static str,
     id: String,
-    /// The page of what carries it.
+    /// The page of the event or message with this body.
     page: String,
-    /// The end of the address, the word, and whether it is the one that is chosen.
+    /// The end of the address and the label of each format, and whether it is selected.
     ways: Vec<(String, &'static str, bool)>,
     code: Option<JsonCode>,
     text: String,
@@ -99,7 +99,7 @@ pub(crate) fn carried_by(event: &Event) -> Vec<u8> {
     })
 }
 
-/// The ending and the type of a file with it.
+/// Returns the file extension and the content type for the body.
 pub(crate) fn kind_of(body: &[u8]) -> (&'static str, &'static str) {
     match std::str::from_utf8(body) {
         Ok(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
@@ -114,7 +114,7 @@ fn is_no_text(c: char) -> bool {
     c.is_control() && !c.is_whitespace()
 }
 
-/// Lines with the place, the bytes, and what is a character of ASCII.
+/// Formats lines with the offset, the bytes in hex, and the printable ASCII characters.
 fn hex(bytes: &[u8]) -> String {
     let line = |(at, bytes): (usize, &[u8])| {
         let codes = Vec::from_iter(bytes.iter().map(|byte| format!("{byte:02x}")));

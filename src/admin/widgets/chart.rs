@@ -1,5 +1,5 @@
-//! Charts: one unit each, with an axis of round values, times below, and every value in words. `x` is in per
-//! cent of the width and `y` in pixels, so that a chart fits any page and its text never scales.
+//! Charts with one unit, an axis of round values, times below, and each value in words. `x` is a percentage of the
+//! width and `y` is in pixels, so that a chart fits any page and its text is never scaled.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use askama::Template;
 
 use super::part;
 
-/// How high a chart is, where the drawing begins below the line of words, and where it stands above the times.
+/// The height of a chart, the top of the drawing below the line of words, and its base above the times.
 const HEIGHT: f64 = 140.0;
 const TOP: f64 = 18.0;
 const BASE: f64 = 122.0;
 
-/// Bars are never lower than this: what happened must be seen, however much more happened elsewhere.
+/// The minimum height of a bar, so that small values stay visible next to large ones.
 const LOWEST_BAR: f64 = 3.0;
 
 #[derive(Clone, Debug, Template)]
@@ -23,14 +23,14 @@ pub(crate) struct Chart {
     pub(crate) unit: String,
     pub(crate) scale: Scale,
     pub(crate) series: Vec<Series>,
-    /// Each slot in words; the last one has not ended.
+    /// The text of each slot; the last slot has not ended.
     pub(crate) said: Vec<String>,
     pub(crate) times: Vec<(f64, String)>,
     pub(crate) peak: String,
 }
 
-/// A colour of the stylesheet; `line dash`, `line`, or nothing for bars, which stand upon each other; what it is called;
-/// and the value of each slot, where it is known.
+/// The color in the stylesheet; `line dash`, `line`, or empty for stacked bars; the label; and the value of each slot,
+/// `None` where it is unknown.
 #[derive(Clone, Debug)]
 pub(crate) struct Series(
     pub(crate) &'static str,
@@ -39,7 +39,7 @@ pub(crate) struct Series(
     pub(crate) Vec<Option<f64>>,
 );
 
-/// From the value at the foot of the axis to the one at its top.
+/// The range of values from the bottom of the axis to its top.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     ticks: Vec<(f64, String)>,
@@ -57,13 +57,13 @@ impl Scale {
         }
     }
 
-    /// Counts from 0 to at least `most`, in three round steps.
+    /// Returns a scale from 0 to at least `most`, in three round steps.
     pub(crate) fn counts(most: u64) -> Self {
         let step = round_up(most as f64 / 3.0);
         Self::new([0.0, step, 2.0 * step, 3.0 * step], short)
     }
 
-    /// Per cent up to 100, from as high as leaves `lowest` in sight.
+    /// Returns a scale of percentages up to 100 that starts low enough to show `lowest`.
     pub(crate) fn percent(lowest: f64) -> Self {
         let from = [99.0, 90.0, 80.0, 60.0]
             .into_iter()
@@ -73,12 +73,12 @@ impl Scale {
         Self::new([from, (from + 100.0) / 2.0, 100.0], word)
     }
 
-    /// Milliseconds by powers of ten: from a disk's time to hours of retries, nothing else would show both. What is
-    /// drawn keeps off both ends of the axis.
+    /// Returns a logarithmic scale of milliseconds, which can show both the latency of a disk and hours of retries.
+    /// Values are kept away from both ends of the axis.
     pub(crate) fn milliseconds(least: f64, most: f64) -> Self {
         let first = (least / 1.2).max(1.0).log10().floor();
         let last = (most * 1.2).max(2.0).log10().ceil().max(first + 1.0);
-        // No more than four of them have a word.
+        // At most four powers of ten have a label.
         let every = ((last - first) / 3.0).ceil();
         let count = ((last - first) / every).ceil();
         let ticks = (0..=count as i32).map(|tick| 10_f64.powf(first + f64::from(tick) * every));
@@ -116,7 +116,7 @@ impl Scale {
     }
 }
 
-/// The next round number: 1, 2, 2.5, 4 or 5 with zeros, and no part of one.
+/// Returns the next round number: 1, 2, 2.5, 4 or 5 times a power of ten, and always an integer.
 fn round_up(value: f64) -> f64 {
     let positive = value.max(1.0);
     let power = 10_f64.powf(positive.log10().floor());
@@ -125,7 +125,7 @@ fn round_up(value: f64) -> f64 {
     rounds.into_iter().find(fits).unwrap_or(10.0 * power)
 }
 
-/// `500`, `1.5k`, `2M`.
+/// Formats a number in short form: `500`, `1.5k`, `2M`.
 fn short(value: f64) -> String {
     match value {
         1_000_000.0.. => format!("{}M", value / 1_000_000.0),
@@ -149,7 +149,7 @@ impl Chart {
         (y * 10.0).round() / 10.0
     }
 
-    /// Bars by their colour and slot: from where down, and how far.
+    /// Returns the color, slot, top position and height of each bar.
     fn bars(&self) -> Vec<(&'static str, usize, f64, f64)> {
         let mut below = vec![0.0; self.said.len()];
         let mut bars = Vec::new();
@@ -165,8 +165,8 @@ impl Chart {
         bars
     }
 
-    /// A line through the middle of each slot, broken where nothing is known; and dots for values without a neighbour,
-    /// through which no line leads.
+    /// Returns a line through the middle of each slot with gaps at unknown values, and dots for values without a
+    /// neighbor, which no line reaches.
     fn curve(&self, values: &[Option<f64>]) -> [String; 2] {
         let [mut line, mut dots] = [const { String::new() }; 2];
         let point = |(slot, value): (usize, &Option<f64>)| Some((slot as f64 + 0.5, (*value)?));
@@ -184,7 +184,7 @@ impl Chart {
     }
 }
 
-/// A small chart without words, beside a figure that says what it draws. The page stretches it.
+/// A small chart without labels next to the figure that it illustrates. The page stretches it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Template)]
 #[template(path = "widgets/spark.html")]
 pub(crate) struct Spark {

@@ -1,4 +1,4 @@
-//! Figures as people read them.
+//! Formatting of figures and text for people.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::wire::service_bus::message::EVENT_TYPE;
 
 pub(crate) use crate::base::human::{bytes, count, span};
 
-/// Names in a sentence.
+/// The maximum number of names listed in a sentence.
 const LISTED_MAX: usize = 10;
 
-/// `1 topic`, `2 topics`.
+/// Formats a number with its noun: `1 topic`, `2 topics`.
 pub(crate) fn plural(number: impl TryInto<u64>, one: &str, many: &str) -> String {
     match number.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {one}"),
@@ -21,7 +21,7 @@ pub(crate) fn plural(number: impl TryInto<u64>, one: &str, many: &str) -> String
     }
 }
 
-/// `3 rules: a, b, c`, or nothing for none.
+/// Formats a count with names, `3 rules: a, b, c`; `None` if there are no names.
 pub(crate) fn some_of<T: Display>(
     names: impl IntoIterator<Item = T>,
     (one, many): (&str, &str),
@@ -31,7 +31,7 @@ pub(crate) fn some_of<T: Display>(
     (!names.is_empty()).then(|| format!("{said}: {}", listed(&names)))
 }
 
-/// `a, b, c and 7 more`.
+/// Formats a list of names: `a, b, c and 7 more`.
 pub(crate) fn listed(names: &[impl Display]) -> String {
     let shown = names.iter().take(LISTED_MAX).map(ToString::to_string);
     let shown = Vec::from_iter(shown).join(", ");
@@ -41,8 +41,8 @@ pub(crate) fn listed(names: &[impl Display]) -> String {
     }
 }
 
-/// Returns the text that names an event in a list: its type. Messages all have the same type, so for these it is the
-/// subject, or the id.
+/// Returns the label of an event in a list, which is its type. Messages all have the same type, so their label is the
+/// subject or the id.
 pub(crate) fn called<'a>(event_type: &'a str, subject: &'a Option<String>, id: &'a str) -> &'a str {
     match event_type {
         EVENT_TYPE => subject.as_deref().unwrap_or(id),
@@ -50,7 +50,7 @@ pub(crate) fn called<'a>(event_type: &'a str, subject: &'a Option<String>, id: &
     }
 }
 
-/// Formats a duration like [`span`], with a tenth of a millisecond below ten: `0.4 ms`, `9.9 ms`, `25 ms`.
+/// Formats a duration like [`span`], with tenths of a millisecond below ten milliseconds: `0.4 ms`, `9.9 ms`, `25 ms`.
 pub(crate) fn lap(lap: Duration) -> String {
     match lap.as_millis() {
         0..10 => format!("{:.1} ms", lap.as_secs_f64() * 1_000.0),
@@ -58,7 +58,7 @@ pub(crate) fn lap(lap: Duration) -> String {
     }
 }
 
-/// A schema of events as people call it.
+/// Returns the common name of an event schema.
 pub(crate) fn schema(name: &str) -> &str {
     match name {
         "EventGridSchema" => "Event Grid",
@@ -68,7 +68,7 @@ pub(crate) fn schema(name: &str) -> &str {
     }
 }
 
-/// The status of a queue, a Service Bus topic or a subscription.
+/// Returns the label for the status of a queue, a Service Bus topic or a subscription.
 pub(crate) fn status(status: EntityStatus) -> &'static str {
     match status {
         EntityStatus::Active => "Active",
@@ -78,17 +78,17 @@ pub(crate) fn status(status: EntityStatus) -> &'static str {
     }
 }
 
-/// Reports whether the text fills more than the line beside its label.
+/// Reports whether the text is longer than the line beside its label.
 pub(crate) fn is_long(text: &str) -> bool {
     text.len() > 24
 }
 
-/// Days of 24 hours, the unit of retention.
+/// Returns the number of 24-hour days, the unit of retention.
 pub(crate) fn days(retention: Duration) -> u64 {
     retention.as_secs() / 86_400
 }
 
-/// `3 min ago`, `in 10 s`, `just now`; days after a day.
+/// Formats a time relative to now: `3 min ago`, `in 10 s`, `just now`; in days after one day.
 pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     let (ago, ahead) = (now.since(at), at.since(now));
     match (ago.as_secs(), ahead.as_secs()) {
@@ -99,7 +99,8 @@ pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// `8 s`, `3 min`, `1 h 42 min`, `23 d`; hours and days alone are rounded.
+/// Formats a duration coarsely: `8 s`, `3 min`, `1 h 42 min`, `23 d`. Whole hours and days are rounded to the nearest,
+/// minutes down.
 pub(crate) fn roughly(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
@@ -110,25 +111,24 @@ pub(crate) fn roughly(span: Duration) -> String {
     }
 }
 
-/// `98.5 %`, or a dash where there is nothing to have a share of.
+/// Formats a percentage, `98.5 %`, or a dash if the whole is zero.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => "–".to_owned(),
         _ if part == 0 => "0 %".to_owned(),
         _ if part >= whole => "100 %".to_owned(),
-        // What is not all must not look like it.
+        // A share below 100 % must not be displayed as 100 %.
         _ => format!("{:.1} %", (part as f64 * 100.0 / whole as f64).min(99.9)),
     }
 }
 
-/// The text of a stranger with nothing hidden in it: what steers is written out, as `\u{202e}`. Line
-/// breaks and tabs stay.
+/// Returns untrusted text with control and invisible characters escaped, such as `\u{202e}`. Line breaks and tabs stay.
 pub(crate) fn visible(text: &str) -> String {
     base::visible(text, &['\n', '\r', '\t'])
 }
 
-/// The text as HTML that stays as it is where pages write out what steers: browsers read such characters by their
-/// numbers, but for those that HTML has no numbers for (U+0000, U+007F to U+009F).
+/// Returns the text as HTML that keeps control and invisible characters, which pages normally escape. Browsers decode
+/// their numeric references, except where HTML has none (U+0000, U+007F to U+009F).
 pub(crate) fn exact(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for c in text.chars() {
@@ -142,7 +142,7 @@ pub(crate) fn exact(text: &str) -> String {
     html
 }
 
-/// An error's text with a capital letter and a full stop.
+/// Returns an error text with a capital letter and a full stop.
 pub(crate) fn sentence(text: &str) -> String {
     let mut characters = text.trim_end_matches('.').chars();
     let first = characters

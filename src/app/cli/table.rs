@@ -13,10 +13,10 @@ use crate::base::human::{date_time, date_time_ms};
 /// Spaces between two columns.
 const GAP: u16 = 2;
 
-/// A column of a list, or a line of a record: its name and what stands there.
+/// Column of a list or line of a record: its name and its content.
 pub(super) type Field = (&'static str, Cell);
 
-/// Where the text of a field comes from.
+/// Source of a field's text.
 pub(super) enum Cell {
     /// The member at this pointer (RFC 6901).
     Text(&'static str),
@@ -49,7 +49,7 @@ impl Cell {
     }
 }
 
-/// A kind of list: its columns, and what is said where there are no rows.
+/// Format of a list: its columns, and the text for an empty list.
 pub(super) struct ListFormat {
     pub(super) none: &'static str,
     pub(super) columns: &'static [Field],
@@ -65,7 +65,7 @@ impl View for ListFormat {
     }
 }
 
-/// How to see the rest of a list, if there is a rest. A search may have ended before its page was full.
+/// Returns the hint for the rest of a list, if there is one. A search may end before its page is full.
 fn more(page: &Value) -> String {
     let before = text(page, "/nextBefore");
     match (before.as_str(), text(page, "/lookedBack/events").as_str()) {
@@ -78,7 +78,7 @@ fn more(page: &Value) -> String {
     }
 }
 
-/// The rows in columns, this much to the right.
+/// Arranges the rows in columns, indented by `indent` spaces.
 pub(super) fn rows_of(rows: &[Value], columns: &[Field], indent: u16) -> TextTable {
     let mut table = TextTable::new(columns.iter().map(|(name, _)| *name), indent);
     for (column, (_, cell)) in table.0.column_iter_mut().zip(columns) {
@@ -115,7 +115,7 @@ impl View for Details {
 pub(super) struct NamedValues(Vec<(String, String)>);
 
 impl NamedValues {
-    /// Adds a line, unless there is nothing to say.
+    /// Adds a line, unless the value is empty.
     pub(super) fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let value = value.into();
         if !value.is_empty() {
@@ -141,7 +141,7 @@ impl fmt::Display for NamedValues {
     }
 }
 
-/// Rows below a head. On a terminal each takes one line: what does not fit is shortened.
+/// Table with a header. On a terminal each row takes one line: longer text is shortened.
 pub(super) struct TextTable(comfy_table::Table);
 
 impl TextTable {
@@ -197,7 +197,7 @@ fn one_line(cells: Vec<TableCell>) -> Row {
     row
 }
 
-/// The colour of a cell that is a state and nothing else.
+/// Returns the colour of a cell that holds only a state.
 fn tone(cell: &str) -> Option<Color> {
     match cell {
         "Active" | "Delivered" | "Completed" | "active" | "yes" => Some(Color::Green),

@@ -12,7 +12,7 @@ use crate::app::config::settings::KEYS;
 pub struct ConfigFault {
     /// The name of the setting; the path of the file if it is about the file as a whole.
     pub subject: String,
-    /// Where it comes from and what is wrong. Never holds the value of a secret.
+    /// Origin of the setting and the problem. Never holds the value of a secret.
     pub problem: String,
 }
 
@@ -28,7 +28,7 @@ impl ConfigFault {
         }
     }
 
-    /// About a setting that was given.
+    /// Makes the fault of a setting that was given.
     pub(super) fn of_value(key: &SettingKey, origin: &GivenOrigin, problem: &str) -> Self {
         let (variable, origin) = (key.variable(), origin.to_string());
         let place = if origin.starts_with(&variable) {
@@ -39,18 +39,18 @@ impl ConfigFault {
         Self::new(key.name, format!("{place} {problem}"))
     }
 
-    /// About a setting that was not given.
+    /// Makes the fault of a setting that was not given.
     pub(super) fn of_absence(key: &SettingKey, problem: &str) -> Self {
         Self::new(key.name, format!("({}) {problem}", key.variable()))
     }
 
-    /// About a name in the file that belongs to no setting.
+    /// Makes the fault of a name in the file that belongs to no setting.
     pub(super) fn unknown_key(name: &str, origin: &GivenOrigin) -> Self {
         let problem = format!("is no setting, but {origin} sets it; {}", advice(name));
         Self::new(name, problem)
     }
 
-    /// About a variable that belongs to no setting.
+    /// Makes the fault of an environment variable that belongs to no setting.
     pub(super) fn unknown_variable(variable: &str) -> Self {
         let name = variable.strip_prefix(VARIABLE_PREFIX).unwrap_or(variable);
         let advice = match meant(name).as_slice() {
@@ -96,7 +96,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     KEYS.iter().map(|key| key.name)
 }
 
-/// Words that people write for those in the names of settings.
+/// Synonyms that people write for words in the names of settings.
 const MEANT: [(&str, &str); 16] = [
     ("ADDRESS", "LISTEN"),
     ("API", "MANAGEMENT"),
@@ -116,11 +116,11 @@ const MEANT: [(&str, &str); 16] = [
     ("USERNAME", "USER"),
 ];
 
-/// Settings that are suggested at once.
+/// Maximum number of settings that are suggested at once.
 const SUGGESTIONS_MAX: usize = 3;
 
-/// Returns the variables of the settings that have all the words of `name`, or words of the same meaning, and the fewest
-/// others; else the one that is fewest keystrokes away.
+/// Returns the variables of the settings that have all the words of `name`, or synonyms, and the fewest other words;
+/// otherwise the variable with the smallest edit distance.
 fn meant(name: &str) -> Vec<String> {
     let word = |word: &str| {
         let meant = MEANT.iter().find(|(each, _)| *each == word);
@@ -152,7 +152,7 @@ fn meant(name: &str) -> Vec<String> {
     }
 }
 
-/// The candidate that is fewest keystrokes away, unless all are too far to have been meant.
+/// Returns the candidate with the smallest edit distance, unless all are too far away to have been meant.
 fn nearest(name: &str, candidates: impl Iterator<Item = String>) -> Option<String> {
     let folded = name.to_ascii_lowercase();
     let distance = |near: &str| strsim::damerau_levenshtein(&folded, &near.to_ascii_lowercase());

@@ -30,15 +30,15 @@ pub(super) const VARIABLE_PREFIX: &str = "EVERPOST_";
 /// The variable that names the configuration file.
 pub(super) const CONFIG_VARIABLE: &str = "EVERPOST_CONFIG";
 
-/// The variable of OpenTelemetry that stands for `tracing.otlp_endpoint` where ours is not set.
+/// Variable of OpenTelemetry that sets `tracing.otlp_endpoint` if the `EVERPOST_` variable is not set.
 pub(super) const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// Variables that are no settings: they are for the commands that talk to a server.
+/// Variables that are not settings: the client commands use them.
 pub(super) const CLIENT_VARIABLES: [&str; 3] =
     ["EVERPOST_URL", "EVERPOST_KEY", "EVERPOST_KEY_FILE"];
 
 impl SettingKey {
-    /// The setting of that name. Asking for one that does not exist is a mistake in the program.
+    /// Returns the setting with this name. A name that does not exist is a bug in the program.
     pub fn named(name: &str) -> &'static SettingKey {
         let found = KEYS.iter().find(|key| key.name == name);
         found.expect("settings are asked for by names of the registry")

@@ -1,4 +1,4 @@
-//! The configuration as text: what is in force, and a sample file with everything that could be.
+//! The configuration as text: the settings in force, and a sample file with every setting.
 
 use textwrap::{Options, fill};
 
@@ -61,7 +61,7 @@ pub fn show(settings: &Settings, origins: bool) -> String {
         .collect()
 }
 
-/// Returns the line that sets it in the configuration file, and the place where its value comes from.
+/// Returns the line that sets a setting in the configuration file, and the origin of its value.
 fn line(setting: &Setting) -> (String, &str) {
     let name = setting.name;
     let line = match &setting.values {

@@ -47,8 +47,8 @@ pub struct GivenOrigin {
 }
 
 impl RawConfig {
-    /// Collects what the flags, the environment (its other variables are passed over) and the
-    /// configuration file say.
+    /// Collects the settings from the flags, the environment and the configuration file. Other environment variables
+    /// are ignored.
     pub fn gather(
         flags: ConfigFlags,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -104,8 +104,8 @@ impl RawConfig {
         raw
     }
 
-    /// Returns the problem of these values of a setting where somebody saves them while the appliance runs, who need not be
-    /// somebody who may write anywhere on this machine.
+    /// Returns the problem with values of a setting that a user saves at run time. The user need not have permission
+    /// to write to every path on this machine.
     pub(super) fn problem_of_saved(&self, key: &SettingKey, values: &[String]) -> Option<String> {
         let problem = problem_of(key, values);
         if problem.is_some() || key.name != "backup.dir" {
@@ -137,7 +137,7 @@ impl RawConfig {
         }
     }
 
-    /// The configuration file that was read, or would have been.
+    /// Returns the path of the configuration file that was read, or that would have been read.
     pub fn file(&self) -> PathBuf {
         self.file.clone().unwrap_or_else(|| self.own_file())
     }
@@ -163,7 +163,7 @@ impl RawConfig {
         }
     }
 
-    /// Returns the configuration file that it names.
+    /// Adds the settings of the environment and returns the path of the configuration file that it names.
     fn add_environment(
         &mut self,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -190,8 +190,8 @@ impl RawConfig {
         config_file
     }
 
-    /// An empty variable counts as unset before it comes here: that is how compose files pass on what
-    /// nobody set.
+    /// Adds the setting of a variable. Empty variables count as unset and are removed before this call: compose files
+    /// pass them on for values that nobody set.
     fn add_variable(&mut self, variable: &str, value: OsString) {
         let Some((key, is_file)) = find(variable, "_FILE", SettingKey::variable) else {
             if !is_foreign(variable) {
@@ -250,8 +250,8 @@ impl RawConfig {
         }
     }
 
-    /// The first to set something wins: the origins come in the order of their precedence. With `is_file` the
-    /// value is the path of a file that holds a secret.
+    /// Sets a value unless one is set already: the origins are read in order of precedence. With `is_file` the value
+    /// is the path of a file that holds a secret.
     fn set(
         &mut self,
         key: &'static SettingKey,
@@ -286,7 +286,7 @@ impl RawConfig {
     }
 }
 
-/// Without values, which may be secrets.
+/// Prints only the names of settings, since their values may be secrets.
 impl fmt::Debug for RawConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.settings.keys()).finish()
@@ -312,7 +312,7 @@ impl fmt::Display for GivenOrigin {
     }
 }
 
-/// The setting of that name, and whether the name is that of a file with a secret, which ends in `suffix`.
+/// Returns the setting with this name, and whether the name ends in `suffix` and so stands for a file with a secret.
 fn find(
     name: &str,
     suffix: &str,
@@ -326,8 +326,8 @@ fn find(
     }
 }
 
-/// Variables that are none of the configuration's business: those for other commands, and what
-/// Kubernetes puts into every container of a namespace that has a service named "everpost".
+/// Returns whether a variable does not belong to the configuration: it is for other commands, or Kubernetes sets it
+/// in every container of a namespace that has a service named "everpost".
 fn is_foreign(variable: &str) -> bool {
     let rest = variable.strip_prefix(VARIABLE_PREFIX).unwrap_or(variable);
     CLIENT_VARIABLES.contains(&variable)

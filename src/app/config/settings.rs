@@ -40,10 +40,10 @@ pub enum LogFormat {
     Json,
 }
 
-/// Each row: `value` has a default; `optional` and `secret` may stay unset (then the text is an example);
-/// `list` takes several values. Then the field with its type, the dotted name, a name in words, how it is
-/// written, the default, how it is parsed, and its documentation with unit and bounds. `#[live]` stands before those
-/// that can change while the appliance runs.
+/// Each row begins with its kind: `value` has a default; `optional` and `secret` may stay unset (then the text is an
+/// example); `list` takes several values. It continues with the field and its type, the dotted name, a title, the
+/// notation, the default, the parser, and the documentation with unit and bounds. `#[live]` precedes a setting that
+/// can change while the appliance runs.
 macro_rules! settings {
     (@default value $default:literal) => { Some($default) };
     (@default list $default:literal) => { Some($default) };
@@ -78,7 +78,7 @@ macro_rules! settings {
         }),*];
 
         impl Config {
-            /// Takes over what can change while the appliance runs.
+            /// Takes over the settings that can change while the appliance runs.
             pub(super) fn take_live(&mut self, other: Self) {
                 $(settings!(@take $($when)? self.$field, other.$field);)*
                 self.shown = other.shown;

@@ -1,4 +1,4 @@
-//! Texts to values. Each error says what is wrong with the text and what would be right.
+//! Parses texts into values. Each error states the fault of the text and a valid form.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
@@ -78,7 +78,7 @@ pub(super) fn public_url(text: &str) -> Parsed<Url> {
     Ok(url)
 }
 
-/// Kept as it is written, since an issuer is compared by its letters.
+/// Parses an issuer and keeps it as written, since issuers are compared character by character.
 pub(super) fn issuer(text: &str) -> Parsed<String> {
     let url = Url::parse(text).ok();
     let is_here = |url: &Url| url.host().as_ref().is_some_and(is_loopback);
@@ -135,7 +135,7 @@ pub(super) fn time_scale(text: &str) -> Parsed<TimeScale> {
     Ok(TimeScale::new(factor).expect("the bounds leave out zero"))
 }
 
-/// One of these words.
+/// Parses one of the given words.
 pub(super) fn word<T: Copy, const N: usize>(
     words: &'static [(&'static str, T); N],
 ) -> impl Fn(&str) -> Parsed<T> {

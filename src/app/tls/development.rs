@@ -19,14 +19,14 @@ use crate::store::{DataDir, write_private};
 /// The certificate in the data directory that clients have to trust.
 pub(crate) const AUTHORITY_FILE: &str = "tls-dev-ca.pem";
 
-/// Its key.
+/// The file in the data directory with the key of the development authority.
 pub(crate) const KEY_FILE: &str = "tls-dev-ca.key";
 
 /// How long the authority is valid: longer than anybody develops on one data directory.
 const AUTHORITY_DAYS: i64 = 3_650;
 
-/// How long a certificate is valid, which every start renews: as long as browsers and Apple's systems take (398 days
-/// at most).
+/// Validity of a certificate in days. Every start issues a new one. Browsers and Apple's systems accept at most 398
+/// days.
 const CERTIFICATE_DAYS: i64 = 397;
 
 /// The names that a certificate is valid for.
@@ -57,7 +57,7 @@ impl CertificateNames {
     }
 }
 
-/// A new certificate from the authority of the data directory, which is made at the first call.
+/// Issues a new certificate from the authority in the data directory. The first call creates the authority.
 pub(super) fn certificate(
     data_dir: &DataDir,
     names: &CertificateNames,
@@ -111,7 +111,7 @@ fn authority(
     Ok(Issuer::new(params, pair))
 }
 
-/// From a day ago, for clocks that are late.
+/// Returns a validity period of `days` from now. It begins a day ago, for clients whose clocks are slow.
 fn validity(now: OffsetDateTime, days: i64) -> (OffsetDateTime, OffsetDateTime) {
     (now - Duration::DAY, now + Duration::days(days))
 }

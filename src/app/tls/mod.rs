@@ -1,5 +1,5 @@
-//! TLS on the port of the appliance: with the certificate of two files, which may change while it runs, or with one of
-//! a certificate authority of its own, for developers.
+//! TLS on the server's port. The certificate comes from two files, which may change while the server runs, or, for
+//! development, from the server's own certificate authority.
 
 mod development;
 mod secure_stream;
@@ -32,7 +32,7 @@ pub(super) const HANDSHAKE: u8 = 22;
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// Bytes that wait, encrypted, for a client that does not take them: as many as one record has.
+/// Maximum number of encrypted bytes that are buffered for a client that does not read: one TLS record.
 const UNSENT_BYTES_MAX: usize = 16 * 1_024;
 
 /// Bytes of a file with a certificate chain or a key.
@@ -43,7 +43,7 @@ const FILE_BYTES_MAX: usize = 262_144;
 pub(super) struct Tls {
     acceptor: TlsAcceptor,
     certificate: Arc<CurrentCertificate>,
-    /// The files, and when they had changed before they were read; `None` for a development certificate.
+    /// The files, and their modification times before they were read; `None` for a development certificate.
     files: Option<(Files, Changed)>,
 }
 
@@ -96,15 +96,16 @@ impl Tls {
         Ok(SecureStream::new(secured))
     }
 
-    /// When the certificate of the files ends; `None` for a development certificate, which is renewed by itself.
+    /// Returns when the certificate from the files expires; `None` for a development certificate, which is renewed at
+    /// every start.
     pub(super) fn expires_at(&self) -> Option<Timestamp> {
         let current = self.certificate.0.read().unwrap();
         let certificate = current.cert.first()?;
         self.files.as_ref().and_then(|_| expires_at(certificate))
     }
 
-    /// Loads the files again whenever they change. If they do not fit each other, the old certificate stays. Open
-    /// connections go on.
+    /// Reloads the files whenever they change. Keeps the old certificate if the files cannot be read or the key does
+    /// not match the certificate. Open connections are not affected.
     pub(super) async fn follow_files(self) {
         let Some((files, mut known)) = self.files else {
             return;
@@ -156,13 +157,13 @@ impl Files {
         served(&certificate?, &key?, [&self.certificate, &self.key])
     }
 
-    /// When both were changed. A file that is missing for a moment counts as changed.
+    /// Returns the modification times of both files. A file that is temporarily missing counts as changed.
     fn changed_at(&self) -> Changed {
         [&self.certificate, &self.key].map(|path| std::fs::metadata(path).ok()?.modified().ok())
     }
 }
 
-/// The certificate and key in these two texts. Errors name the file.
+/// Parses a certificate chain and its key. Errors name the file at fault.
 fn served(certificate: &str, key: &str, files: [&Path; 2]) -> anyhow::Result<CertifiedKey> {
     match certified_key(certificate, key) {
         Ok(key) => Ok(key),

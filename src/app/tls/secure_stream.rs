@@ -1,5 +1,5 @@
-//! A connection with TLS that bounds what is kept of a message that is not whole. The library joins the parts of messages of
-//! the handshake up to 64 KiB, before the handshake is done and after it.
+//! A TLS connection that bounds the memory for incomplete messages. The library assembles handshake messages of up to
+//! 64 KiB, both during the handshake and after it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,19 +10,19 @@ use tokio_rustls::server::TlsStream;
 
 use crate::base::watched_stream::{StreamWatch, WatchedStream};
 
-/// Bytes that a client may send until its handshake is done: what a connection with TLS counts for. Clients are not asked for
-/// certificates, so that this is a `ClientHello`, below 2 KiB with the key shares that withstand quantum computers, and a few
-/// hundred bytes after it. What is sent right behind it may come with them.
+/// Maximum number of bytes that a client may send until its handshake is done. A TLS connection counts as this much
+/// memory. Clients are not asked for certificates, so a handshake is a `ClientHello`, below 2 KiB with post-quantum key
+/// shares, and a few hundred bytes after it. Data sent right after the handshake may arrive with these bytes.
 pub(in crate::app) const HANDSHAKE_BYTES_MAX: usize = 16 * 1_024;
 
-/// Bytes that may come after it until there is data among them: a record with what surrounds it has up to 18,437, and up
-/// to 4,096 are read at once.
+/// Maximum number of bytes that may arrive after the handshake without application data. A record with its header and
+/// overhead has up to 18,437 bytes, and up to 4,096 bytes are read at once.
 const RECORD_BYTES_MAX: usize = 24 * 1_024;
 
-/// The stream below TLS. It ends when more bytes come without any use than its watch lets in.
+/// The stream below TLS. It fails when more bytes arrive without a complete message or data than its watch allows.
 pub(super) type BoundedStream<S> = WatchedStream<S, RecordWatch>;
 
-/// Counts the bytes that have come without any use, and lets in so many at most.
+/// Counts the bytes that arrive without a complete message or data, and limits their number.
 pub(super) struct RecordWatch {
     came: usize,
     most: usize,
@@ -35,7 +35,7 @@ struct NothingWhole {
 }
 
 impl RecordWatch {
-    /// Counts for a connection whose handshake begins.
+    /// Creates the watch for a connection whose handshake begins.
     pub(super) fn of_handshake() -> Self {
         Self {
             came: 0,
@@ -62,7 +62,7 @@ impl StreamWatch for RecordWatch {
 /// A connection whose handshake is done.
 pub(in crate::app) struct SecureStream<S> {
     inner: TlsStream<BoundedStream<S>>,
-    /// Came behind data, and is told next.
+    /// An error that followed data; returned by the next read.
     error: Option<io::Error>,
 }
 
@@ -73,7 +73,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SecureStream<S> {
         stream
     }
 
-    /// Reads a record, or what fits of it. Returns how many bytes that was.
+    /// Reads a record, or as much of it as fits into the buffer. Returns the number of bytes read.
     fn poll_record(
         &mut self,
         cx: &mut Context<'_>,

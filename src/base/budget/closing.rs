@@ -1,4 +1,5 @@
-//! Which account has to close when others need the memory that it keeps.
+//! Selection of the account to close when other accounts need memory. A stranger is an account whose client has shown
+//! no key or token.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -12,45 +13,46 @@ use crate::base::budget::{
     AccountState, BudgetState, GroupId, LITTLE_BYTES, MemoryGroup, PartOfGroup,
 };
 
-/// How long after an account was asked to close the next one is asked, if the first is not gone yet. Closing takes less, and an
-/// account that does not close does not protect the others.
+/// Delay before the next account is asked to close if the previous one has not closed yet. Closing usually takes less
+/// time. An account that does not close must not protect the others.
 pub(super) const CLOSING_PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long it is remembered which accounts are the largest, when none of them had to close. However often somebody asks, all
-/// accounts are looked at in vain no more often than this.
+/// Time for which the largest accounts are cached if none of them had to close. Limits how often all accounts are
+/// scanned without result.
 pub(super) const KNOWN_FOR: Duration = Duration::from_millis(5);
 
-/// Bytes of strangers who leave that others may have before they are gone.
+/// Maximum number of bytes of closing strangers that other accounts may take before these strangers are gone.
 pub(super) const LEAVING_BYTES_MAX: usize = 8 * 1_024 * 1_024;
 
-/// How many of the strangers that came first are looked at to find the one that leaves.
+/// Number of the oldest strangers that are considered when one has to close.
 const FIRST_STRANGERS: usize = 64;
 
-/// Part of all bytes that is little, if it is less than [`LITTLE_BYTES`].
+/// Divisor of the budget: an account that keeps up to this part of all bytes, and up to [`LITTLE_BYTES`], keeps little.
 pub(super) const LITTLE_PART: usize = 512;
 
-/// Who has to close.
+/// The accounts that were asked to close, and the candidates to be asked next.
 #[derive(Debug, Default)]
 pub(super) struct Going {
-    /// Strangers that were asked to close, and since when. What they keep counts as left.
+    /// Strangers that were asked to close, with the time since then. Their bytes count as free.
     leaving: Vec<(Weak<AccountState>, Stopwatch)>,
-    /// The one that was asked last, and since when.
+    /// The account that was last asked to close, with the time since then.
     last: Option<(Weak<AccountState>, Stopwatch)>,
-    /// Accounts of which one may be next, and since when that is known.
+    /// Candidates to close next, with the time since they were found.
     next: Option<(Largest, Stopwatch)>,
 }
 
-/// The largest of all accounts that can be closed. No other is asked to close.
+/// The largest of the accounts that can be closed, by category. Only these are candidates to close.
 #[derive(Debug)]
 struct Largest {
     stranger: Option<Weak<AccountState>>,
     with_key: Option<Weak<AccountState>>,
     of_all: Option<Weak<AccountState>>,
-    /// The largest account of each group whose accounts share what it may have.
+    /// The largest account of each group whose accounts share the limit of the group.
     beside: HashMap<GroupId, Weak<AccountState>>,
 }
 
-/// How large an account is among those of its entity or key: together with its key, together with its part or address, and alone.
+/// Size of an account for comparison within its entity or key: the bytes of its key, the bytes of its part or address,
+/// and its own bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SizeApart {
     by_key: usize,
@@ -59,12 +61,13 @@ struct SizeApart {
 }
 
 impl BudgetState {
-    /// Takes `bytes` for `asking`, for which strangers leave. What they keep counts as left from then on, so that nobody waits for
-    /// their end, and nobody else has it before. Returns whether it was taken.
+    /// Takes `bytes` for `asking` and asks strangers to close for them. The bytes of closing strangers count as free at
+    /// once, so that `asking` need not wait until they have closed and no other account gets the bytes first. Returns
+    /// whether the bytes were taken.
     ///
-    /// They leave for an account that has shown a key, and for one that keeps little: otherwise strangers who are all alike, each from
-    /// an address of its own, would keep everybody else out. Where everything is soon gone, accounts that are late leave in place of
-    /// strangers, for any other one.
+    /// Strangers close for an account that has shown a key, and for an account that keeps little: otherwise many equal
+    /// strangers, each with its own address, could lock everybody else out. In a budget with `is_passing`, late
+    /// accounts close in place of strangers, for any other account.
     pub(super) fn take_of_strangers(&self, asking: &AccountState, bytes: usize) -> bool {
         if !asking.goes_before_strangers(bytes) {
             return false;
@@ -88,8 +91,9 @@ impl BudgetState {
         }
     }
 
-    /// Asks a stranger to close whose place `asking` wants, unless one is closing already: any for whoever goes before strangers, and
-    /// for others one whose address has more. Returns whether one closes.
+    /// Asks a stranger to close so that `asking` can have its place, unless one is closing already. If `asking` has
+    /// priority over strangers, any stranger may close; otherwise only one whose address keeps more than that of
+    /// `asking`. Returns whether a stranger closes.
     pub(super) fn let_stranger_go(&self, asking: &AccountState) -> bool {
         let goes_first = asking.goes_before_strangers(0);
         let mut going = self.going.lock().unwrap();
@@ -106,8 +110,8 @@ impl BudgetState {
         stranger.is_some()
     }
 
-    /// Returns the stranger that leaves for `asking`, or the late account: of those that came first, the one whose address has most.
-    /// The cost does not depend on how many there are.
+    /// Returns the stranger, or with `is_passing` the late account, that closes for `asking`: among the oldest ones the
+    /// one whose address keeps most. The cost does not depend on the number of accounts.
     fn stranger_to_go(&self, asking: &AccountState) -> Option<Arc<AccountState>> {
         let mut strangers = self.strangers.lock().unwrap();
         let mut first = Vec::with_capacity(FIRST_STRANGERS);
@@ -135,7 +139,7 @@ impl BudgetState {
         others.max_by_key(|each| each.taken_by_group())
     }
 
-    /// Asks an account to close for bytes that are not there, unless one is closing already. Returns whether one closes.
+    /// Asks an account to close to free `bytes`, unless an account is closing already. Returns whether one closes.
     pub(super) fn make_room(&self, asking: &AccountState, bytes: usize) -> bool {
         if self.is_passing && !asking.fits_apart(bytes) {
             return false;
@@ -158,7 +162,7 @@ impl BudgetState {
         true
     }
 
-    /// Asks an account to close: the largest among those with a key of the same holder as that of `account`.
+    /// Asks the largest account that shares a group with `account`, such as the holder of its key, to close.
     pub(super) fn close_beside(&self, account: &AccountState) {
         let mut going = self.going.lock().unwrap();
         let next = self.look(&mut going, account);
@@ -168,8 +172,8 @@ impl BudgetState {
         going.next = Some(next);
     }
 
-    /// Returns the largest accounts, and since when they are known. Looks at all accounts that can be closed, unless that was just
-    /// done and still holds for `asking`.
+    /// Returns the largest accounts, with the time since they were found. Scans all accounts that can be closed, unless
+    /// a recent result is still valid for `asking`.
     fn look(&self, going: &mut Going, asking: &AccountState) -> (Largest, Stopwatch) {
         let known = going
             .next
@@ -190,7 +194,8 @@ impl BudgetState {
 }
 
 impl Going {
-    /// Returns the bytes of those that were asked to leave and are not gone. One that takes longer than `patience` counts no more.
+    /// Returns the bytes of the accounts that were asked to close and have not closed yet. An account that takes longer
+    /// than `patience` no longer counts.
     fn leaving_bytes(&mut self, patience: Duration) -> usize {
         let mut bytes = 0;
         self.leaving.retain(|(each, since)| {
@@ -229,7 +234,7 @@ impl Largest {
             .into_iter()
             .map(|(id, each)| (id, Arc::downgrade(each)));
         Self {
-            // Of those that are alike the first one: who has just come has not had the time to show a key.
+            // Chooses the oldest of equal strangers: a new client has not had time to show a key.
             stranger: strangers.rev().max_by_key(size).map(Arc::downgrade),
             with_key: with_key.max_by_key(size_with_key).map(Arc::downgrade),
             of_all: accounts.iter().rev().max_by_key(size).map(Arc::downgrade),
@@ -237,8 +242,8 @@ impl Largest {
         }
     }
 
-    /// Returns whether each of them that may have to close for `asking` is still there and can be closed, and whether a stranger is
-    /// still one.
+    /// Returns whether the candidates for `asking` still exist and can be closed, and whether the stranger among them
+    /// is still a stranger.
     fn is_current(&self, asking: &AccountState) -> bool {
         let can_close = |each: &Weak<AccountState>| each.upgrade().filter(|each| each.can_close());
         let others = [&self.with_key, &self.of_all].into_iter().flatten();
@@ -253,14 +258,15 @@ impl Largest {
         groups.filter_map(move |group| self.beside.get(&group.id()))
     }
 
-    /// Returns the largest of the accounts that share something with `account`.
+    /// Returns the largest of the accounts that share a group with `account`.
     fn largest_beside(&self, account: &AccountState) -> Option<Arc<AccountState>> {
         let largest = self.beside(account).filter_map(Weak::upgrade);
         largest.max_by_key(|each| each.size_apart())
     }
 
-    /// Returns the account that has to close for bytes that `asking` lacks only because others in its group, or with a key of the
-    /// same holder, keep much: the largest of the largest part, or of the address that has most of them, unless `asking` is no smaller.
+    /// Returns the account that has to close if `asking` lacks `bytes` only because others in its group, or with a key
+    /// of the same holder, keep much. Chooses the largest account of the largest part, or of the address that keeps
+    /// most of them. Returns `None` if `asking` is not smaller.
     fn goes_beside(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
         if asking.own() <= asking.own_apart() || !asking.fits_apart(bytes) {
             return None;
@@ -277,16 +283,17 @@ impl Largest {
         is_larger.then_some(largest)
     }
 
-    /// Returns the account that has to close for `bytes` that `asking` wants: the largest of the largest group, a stranger if there
-    /// are any, unless `asking` is no smaller.
+    /// Returns the account that has to close for the `bytes` that `asking` wants: the largest account of the largest
+    /// group, a stranger if there are any. Returns `None` if `asking` is not smaller.
     ///
-    /// Strangers close for a known client even if they are smaller. If one key has more than all strangers together, and more than
-    /// `asking`, its key and its address, its largest account closes before them. An account that is smaller than `asking` closes, too, if its
-    /// group has more than `asking` and the groups of that: many small ones keep as much as a large one.
+    /// Strangers close for a client that has shown a key even if they are smaller. If one key keeps more than all
+    /// strangers together, and more than `asking`, the key of `asking` and its address, the largest account of that key
+    /// closes before the strangers. An account smaller than `asking` closes, too, if its group keeps more than `asking`
+    /// and the groups of `asking`, since many small accounts can keep as much as a large one.
     fn goes_for(&self, asking: &AccountState, bytes: usize) -> Option<Arc<AccountState>> {
         let find = |which: Option<&Weak<AccountState>>| which.and_then(Weak::upgrade);
         let is_known = asking.is_known();
-        // An account with half of everything would get no more if all others were gone.
+        // An account that keeps half of the budget could take no more even if all others were closed.
         let would_get_it = asking.share_allows(asking.own(), bytes);
         if !is_known && !would_get_it {
             return None;
@@ -321,7 +328,8 @@ impl AccountState {
         self.total.is_passing
     }
 
-    /// Returns whether strangers leave for it when it wants `bytes`. They do not if all of them together keep too little for that.
+    /// Returns whether strangers close for this account when it wants `bytes`. Returns `false` if all strangers
+    /// together keep too few bytes.
     pub(super) fn goes_before_strangers(&self, bytes: usize) -> bool {
         let little = LITTLE_BYTES.min(self.total.bytes_max / LITTLE_PART);
         let is_little = self.own().saturating_add(bytes) <= little;
@@ -345,7 +353,7 @@ impl AccountState {
         self.close.get_or_init(CancellationToken::new).cancel();
     }
 
-    /// Returns whether it keeps something for a client that has shown nothing.
+    /// Returns whether the account keeps bytes for a client that has shown no key or token.
     fn is_strangers(&self) -> bool {
         !self.is_known() && self.taken() > 0
     }
@@ -359,13 +367,14 @@ impl AccountState {
         }
     }
 
-    /// Returns whether an account with `much` has to close for this one, which has `own`. Where everything is soon gone, that takes
-    /// more than twice as much, so that large requests do not end each other.
+    /// Returns whether an account with `much` bytes has to close for this one, which has `own` bytes. With
+    /// `is_passing`, `much` must be more than twice `own`, so that large requests do not end each other.
     fn is_little_beside(&self, own: usize, much: usize) -> bool {
         much > own.saturating_mul(if self.is_passing() { 2 } else { 1 })
     }
 
-    /// Returns the groups in which the largest account closes for the others: the one of which it is in a part, and that of its key.
+    /// Returns the groups in which the largest account closes for the others: the first group, if the account is in a
+    /// part of it, and the group of its key.
     fn shared_groups(&self) -> impl Iterator<Item = &MemoryGroup> {
         let [first, _] = &self.groups;
         let shared = self.part.as_ref().and(first.as_ref());
@@ -373,7 +382,7 @@ impl AccountState {
         shared.into_iter().chain(of_key)
     }
 
-    /// Returns whether it would get `bytes` if all others with its entity or key were gone.
+    /// Returns whether the account could take `bytes` if all other accounts of its entity or key were closed.
     fn fits_apart(&self, bytes: usize) -> bool {
         let own = self.own_apart();
         let left = self.total.bytes_max.saturating_sub(own);
@@ -383,7 +392,7 @@ impl AccountState {
         own.saturating_add(bytes) <= left.min(most)
     }
 
-    /// Returns what counts for its share apart from what it shares with others of its entity or key.
+    /// Returns the bytes that count against the share of the account, without those of others of its entity or key.
     fn own_apart(&self) -> usize {
         let of_part = self.part.as_ref().map(|part| part.group.taken());
         let apart = of_part.unwrap_or_else(|| self.taken_by_first_group());

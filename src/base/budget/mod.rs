@@ -1,4 +1,5 @@
-//! Bytes that are kept for clients. They are taken before anything is kept, and a guard gives them back.
+//! Memory budgets for data that is kept for clients. Bytes are reserved before data is kept, and a guard returns them
+//! when it is dropped.
 
 mod closing;
 
@@ -16,35 +17,35 @@ use closing::{CLOSING_PATIENCE, Going, KNOWN_FOR};
 /// Bytes up to which an account and its groups keep little: connections with a few requests or links, such as most clients have.
 const LITTLE_BYTES: usize = 128 * 1_024;
 
-/// How many times as much a key may have as it leaves to the other keys of its holder, such as a queue: it keeps none of them from
-/// sending or receiving.
+/// Ratio of the bytes that a key may keep to the bytes that it must leave for the other keys of its holder, such as a
+/// queue, so that no key keeps the others from sending or receiving.
 pub const KEY_TIMES: usize = 31;
 
-/// Bytes that all may keep together. Cheap to clone.
+/// A limit on the bytes that all accounts may keep together. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<BudgetState>);
 
 #[derive(Debug)]
 struct BudgetState {
-    /// The place of the one account that may take more than there is. Groups take turns for it.
+    /// The place of the one account that may exceed the budget. Groups take turns for it.
     beyond: Places<GroupId>,
-    /// True if what is kept is gone soon by itself.
+    /// True if the bytes are soon returned without anybody being asked, as for request bodies.
     is_passing: bool,
     bytes_max: usize,
-    /// Bytes left beyond these for those who keep little, for a moment.
+    /// Bytes left in the reserve beyond `bytes_max`, for short use by accounts that keep little.
     reserve: AtomicUsize,
     taken: AtomicUsize,
-    /// Bytes that those keep who can be closed and have shown no key.
+    /// Bytes of strangers: closable accounts whose clients have shown no key or token.
     of_strangers: AtomicUsize,
     /// Accounts that can be closed to make room.
     closable: Mutex<Vec<Weak<AccountState>>>,
-    /// The closable accounts that are asked to close before others, in the order in which they came, as last looked at:
-    /// those whose clients have shown no key, or all if `is_passing`.
+    /// Closable accounts that are asked to close before others, oldest first: those whose clients have shown no key, or
+    /// all if `is_passing`. Accounts that no longer qualify are removed at the next scan.
     strangers: Mutex<VecDeque<Weak<AccountState>>>,
     going: Mutex<Going>,
     patience: Duration,
     known_for: Duration,
-    /// Groups of accounts whose clients have shown a key since: by its holder, and by the key if the holder has several.
+    /// Groups of accounts whose clients have shown a key: by holder, and by key if the holder has several.
     keys: MemoryGroups<(String, Option<String>)>,
 }
 
@@ -62,38 +63,39 @@ impl MemoryGroup {
     }
 }
 
-/// The groups of one account: nothing is allocated for them, since each publish request has an account.
+/// The groups of one account. An array, to avoid an allocation, since each publish request has an account.
 pub type GroupsOfAccount = [Option<MemoryGroup>; 2];
 
-/// Groups by what their accounts have in common. It holds nothing for long of those without accounts.
+/// Groups by the key that their accounts have in common. Groups without accounts are removed from time to time.
 #[derive(Debug)]
 pub struct MemoryGroups<K>(Mutex<HashMap<K, Weak<AtomicUsize>>>);
 
-/// A part of the first group of an account, such as what one address has of a topic: accounts of another part find something left.
+/// A part of the first group of an account, such as the share of one address in a topic. Each part leaves bytes for
+/// the other parts.
 #[derive(Debug)]
 pub struct PartOfGroup {
     pub group: MemoryGroup,
-    /// How many times as much a part may have as it leaves of the first group.
+    /// Ratio of the bytes that the part may keep to the bytes that it must leave for the rest of the group.
     pub times: usize,
 }
 
 /// A key that a client has shown, or a token or a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresentedKey {
-    /// Whose it is, such as a queue: all keys of a holder stand together.
+    /// The entity that the key belongs to, such as a queue. All keys of a holder form one group.
     pub holder: String,
-    /// Which of them it is; `None` if the holder has no other.
+    /// The key among those of its holder; `None` if the holder has only one.
     pub key: Option<String>,
 }
 
 impl PresentedKey {
-    /// Returns one that stands for its holder alone, such as a token.
+    /// Returns the only key of its holder, such as a token.
     pub fn alone(holder: String) -> Self {
         Self { holder, key: None }
     }
 }
 
-/// One who keeps something. Cheap to clone.
+/// The bytes of one connection or request. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct MemoryAccount(Arc<AccountState>);
 
@@ -105,46 +107,46 @@ struct AccountState {
     bytes_max: usize,
     taken: AtomicUsize,
     is_closable: bool,
-    /// Bytes of it that count among those of strangers.
+    /// Bytes of the account that count as bytes of strangers.
     as_stranger: AtomicUsize,
     /// True once its client has shown a valid key or token.
     is_known: AtomicBool,
-    /// The groups of the key that its client has shown first.
+    /// The groups of the first key that the client has shown.
     of_key: OnceLock<GroupOfKey>,
-    /// True while what it waits for does not come as fast as it has to.
+    /// True while the data that the account waits for arrives slower than required.
     is_late: AtomicBool,
-    /// True if it does not close any more once its client has shown a key.
+    /// True if the account can no longer be asked to close once its client has shown a key.
     stays_once_known: AtomicBool,
-    /// True once it does not close any more when it is asked to.
+    /// True once the account can no longer be asked to close.
     stays: AtomicBool,
-    /// Made when somebody first asks for it: most accounts are those of single requests, which never close.
+    /// Created on first use: most accounts belong to single requests, which are never asked to close.
     close: OnceLock<CancellationToken>,
 }
 
-/// The groups that an account is in since its client has shown a key.
+/// The groups that an account joins when its client shows a key.
 #[derive(Debug)]
 struct GroupOfKey {
     /// The group of the holder.
     group: MemoryGroup,
     /// The group of the key, if the holder has several.
     part: Option<PartOfGroup>,
-    /// Bytes of the account that are counted in them.
+    /// Bytes of the account that are counted in these groups.
     counted: Mutex<usize>,
 }
 
-/// Bytes that were taken, until it is dropped.
+/// A guard over bytes taken from a budget. Returns them when it is dropped.
 #[derive(Debug)]
 pub struct TakenBytes {
     account: MemoryAccount,
     bytes: usize,
-    /// How many of them are of the reserve.
+    /// Number of `bytes` that came from the reserve.
     of_reserve: usize,
 }
 
-/// Tells groups apart, and accounts without one, as long as they are there.
+/// Identifies a group, or an account without a group, as long as it exists.
 type GroupId = usize;
 
-/// The right to take more than there is, until it is dropped.
+/// The right to exceed the budget, until it is dropped.
 pub type BeyondTurn = TakenPlace<GroupId>;
 
 /// Why bytes cannot be taken.
@@ -153,19 +155,20 @@ pub type BeyondTurn = TakenPlace<GroupId>;
 pub struct NothingLeft;
 
 impl Budget {
-    /// So many bytes.
+    /// Creates a budget of `bytes_max` bytes.
     pub fn of(bytes_max: usize) -> Self {
         Self::with_reserve(bytes_max, 0)
     }
 
-    /// So many bytes, and beyond them a reserve for [`TakenBytes::add_for_a_moment`].
+    /// Creates a budget of `bytes_max` bytes with an additional reserve for [`TakenBytes::add_for_a_moment`].
     pub fn with_reserve(bytes_max: usize, reserve: usize) -> Self {
         Self::new(bytes_max, reserve, CLOSING_PATIENCE, KNOWN_FOR)
     }
 
-    /// So many bytes for what is gone soon by itself, such as bodies of requests. An account that wants more than it could have alone
-    /// waits until some of its own are gone, and others close only for one that has less than half as much: new requests do not end
-    /// others of their address, and large requests do not end each other.
+    /// Creates a budget for data that is soon gone by itself, such as request bodies. An account that wants more than
+    /// it could have alone waits until some of its own bytes are returned. Another account closes only for an account
+    /// that has less than half as much. New requests thus do not end others of their address, and large requests do not
+    /// end each other.
     pub fn of_passing(bytes_max: usize) -> Self {
         let state = BudgetState::new(bytes_max, 0, CLOSING_PATIENCE, KNOWN_FOR);
         Self(Arc::new(BudgetState {
@@ -179,12 +182,12 @@ impl Budget {
         Self(Arc::new(state))
     }
 
-    /// An account that is never closed to make room.
+    /// Creates an account that is never asked to close.
     pub fn account(&self, groups: GroupsOfAccount, bytes_max: usize) -> MemoryAccount {
         self.account_in(groups, None, bytes_max, false)
     }
 
-    /// An account that shares what its first group may have with those of other parts of it.
+    /// Creates an account that is never asked to close and belongs to a part of its first group.
     pub fn account_within(
         &self,
         groups: GroupsOfAccount,
@@ -218,14 +221,14 @@ impl Budget {
         }))
     }
 
-    /// An account that is asked to close when others need its room and it has most. Those whose clients have shown no key or
-    /// token go first.
+    /// Creates an account that may be asked to close when others need memory and it keeps most. Accounts whose clients
+    /// have shown no key or token are asked first.
     pub fn closable_account(&self, groups: GroupsOfAccount, bytes_max: usize) -> MemoryAccount {
         self.closable(groups, None, bytes_max)
     }
 
-    /// An account as [`Budget::closable_account`] has it, which shares what its first group may have. In the largest group, an account
-    /// of the largest part closes first.
+    /// Creates an account like [`Budget::closable_account`] that belongs to a part of its first group. In the largest
+    /// group, an account of the largest part closes first.
     pub fn closable_account_within(
         &self,
         groups: GroupsOfAccount,
@@ -265,7 +268,7 @@ impl Budget {
         self.0.bytes_max.saturating_sub(self.taken())
     }
 
-    /// Bytes that there are.
+    /// Returns the size of the budget in bytes, without the reserve.
     pub fn bytes_max(&self) -> usize {
         self.0.bytes_max
     }
@@ -297,7 +300,7 @@ impl<K> Default for MemoryGroups<K> {
 }
 
 impl<K: Eq + Hash> MemoryGroups<K> {
-    /// The group of what has `key` in common.
+    /// Returns the group of the accounts with this key. Creates the group if there is none.
     pub fn of(&self, key: K) -> MemoryGroup {
         let mut groups = self.0.lock().unwrap();
         if let Some(found) = groups.get(&key).and_then(Weak::upgrade) {
@@ -321,7 +324,7 @@ impl AccountState {
         self.taken_by_first_group().max(self.taken_for_key())
     }
 
-    /// Returns what the largest of the groups has that it was in from the beginning, such as its address.
+    /// Returns the bytes of the largest group that the account has belonged to since its creation, such as its address.
     fn taken_by_first_group(&self) -> usize {
         let groups = self.groups.iter().flatten();
         groups.map(MemoryGroup::taken).max().unwrap_or(0)
@@ -332,7 +335,7 @@ impl AccountState {
         of_key.map_or(0, |of_key| of_key.group.taken())
     }
 
-    /// Returns what counts for its share.
+    /// Returns the bytes that count against the share of the account: its own or those of its largest group.
     fn own(&self) -> usize {
         self.taken().max(self.taken_by_group())
     }
@@ -352,7 +355,7 @@ impl AccountState {
         self.groups.iter().flatten().chain(part)
     }
 
-    /// Returns the parts that it is in, each with the group of which that is one.
+    /// Returns the parts that the account belongs to, each with its group.
     fn parts(&self) -> impl Iterator<Item = (&PartOfGroup, &MemoryGroup)> {
         let [first, _] = &self.groups;
         let of_first = self.part.as_ref().zip(first.as_ref());
@@ -361,7 +364,7 @@ impl AccountState {
         of_first.into_iter().chain(of_key)
     }
 
-    /// Returns whether `bytes` more are within its own limit.
+    /// Returns whether `bytes` more are within the limit of the account.
     fn allows(&self, bytes: usize) -> bool {
         self.taken().saturating_add(bytes) <= self.bytes_max
     }
@@ -372,7 +375,7 @@ impl AccountState {
         self.own().saturating_add(bytes) <= left && self.part_allows(left, bytes)
     }
 
-    /// Returns whether its parts of groups get `bytes` where so many are left for all.
+    /// Returns whether the parts of the account may take `bytes` if the budget has `left` bytes left.
     fn part_allows(&self, left: usize, bytes: usize) -> bool {
         self.parts().all(|(part, group)| {
             let left_of_group = left.saturating_sub(group.taken()) / 2;
@@ -380,14 +383,15 @@ impl AccountState {
         })
     }
 
-    /// Returns whether those who have shown its key, or another of the same holder, keep more than they could take beside nobody.
+    /// Returns whether the accounts of its key, or of its holder, keep more than they could take if there were no other
+    /// accounts.
     fn key_has_too_much(&self) -> bool {
         let of_holder = self.taken_for_key();
         let left = self.total.bytes_max.saturating_sub(of_holder);
         of_holder > left || !self.part_allows(left, 0)
     }
 
-    /// Returns what is left for it for a moment beyond its share: something if it keeps little.
+    /// Returns the bytes of the reserve that are available to the account: 0 unless the account keeps little.
     fn reserve(&self) -> usize {
         let keeps = self.taken().max(self.taken_by_first_group());
         if keeps <= LITTLE_BYTES {
@@ -414,7 +418,7 @@ impl AccountState {
         self.count_for_key();
     }
 
-    /// Has what is taken now count for the key that was shown, if one was.
+    /// Counts the bytes of the account for the key that its client has shown, if any.
     fn count_for_key(&self) {
         let Some(of_key) = self.of_key.get() else {
             return;
@@ -432,7 +436,7 @@ impl AccountState {
         *counted = taken;
     }
 
-    /// Gives back bytes, of which some are of the reserve.
+    /// Returns `bytes` to the budget, `of_reserve` of them to the reserve.
     fn give_back(&self, bytes: usize, of_reserve: usize) {
         let groups = self.all_groups().map(|group| (&*group.0, bytes));
         let own = [
@@ -448,7 +452,7 @@ impl AccountState {
         self.count_for_key();
     }
 
-    /// Has up to so many bytes count no more among those of strangers.
+    /// Removes up to `bytes` of the account from the bytes of strangers.
     fn count_as_known(&self, bytes: usize) {
         let order = Ordering::Relaxed;
         let less = |counted: usize| (counted > 0).then(|| counted.saturating_sub(bytes));
@@ -465,8 +469,8 @@ impl Drop for AccountState {
 }
 
 impl MemoryAccount {
-    /// Takes bytes, if there are so many: an account may have up to its own limit, and it and each of its groups may have
-    /// more only while they have less than is left for all, so that nobody can take everything.
+    /// Takes bytes if the limits allow. An account may keep up to its own limit. The account and each of its groups may
+    /// keep no more than is left in the budget, so that nobody can take everything.
     pub fn take(&self, bytes: usize) -> Result<TakenBytes, NothingLeft> {
         let mut taken = self.nothing();
         taken.add(bytes)?;
@@ -480,7 +484,7 @@ impl MemoryAccount {
         Ok(taken)
     }
 
-    /// No bytes yet.
+    /// Returns a guard over no bytes, to which bytes can be added.
     pub fn nothing(&self) -> TakenBytes {
         TakenBytes {
             account: self.clone(),
@@ -494,33 +498,34 @@ impl MemoryAccount {
         self.0.taken()
     }
 
-    /// Returns whether so many bytes could be taken now, if need be of strangers who leave for it.
+    /// Returns whether `bytes` could be taken now, if necessary by asking strangers to close.
     pub fn has_room(&self, bytes: usize) -> bool {
         let all = self.0.total.taken.load(Ordering::Relaxed);
         let has_share = self.0.share_allows(all, bytes);
         self.0.allows(bytes) && (has_share || self.0.goes_before_strangers(bytes))
     }
 
-    /// Returns whether so many bytes could be taken for a moment now.
+    /// Returns whether [`MemoryAccount::take_for_a_moment`] could take `bytes` without asking anybody to close.
     pub fn has_room_for_a_moment(&self, bytes: usize) -> bool {
         let all = self.0.total.taken.load(Ordering::Relaxed);
         self.0.allows(bytes) && (self.0.share_allows(all, bytes) || bytes <= self.0.reserve())
     }
 
-    /// Bytes that it keeps, or the largest of its groups.
+    /// Returns the bytes of the account or of its largest group, whichever is more.
     pub fn own(&self) -> usize {
         self.0.own()
     }
 
-    /// Notes that its client has shown a valid key or token: strangers go before it when others need room.
+    /// Notes that the client has shown a valid key or token. From then on, strangers are asked to close before it.
     pub fn note_known(&self) {
         self.0.is_known.store(true, Ordering::Relaxed);
         self.0.count_as_known(usize::MAX);
     }
 
-    /// Notes that its client has shown this key: what it keeps counts for the key and its holder. If the holder has half of everything,
-    /// or the key leaves the others of its holder nothing, one of them has to close: of the key that has most, the largest account of
-    /// the address that has most.
+    /// Notes that the client has shown this key. The bytes of the account then count for the key and its holder. If the
+    /// holder keeps more than half of the budget, or the key leaves too little for the others of its holder, one
+    /// account of the holder has to close: of the key that keeps most, the largest account of the address that keeps
+    /// most.
     pub fn note_key(&self, shown: impl FnOnce() -> PresentedKey) {
         self.note_known();
         let account = &self.0;
@@ -546,23 +551,23 @@ impl MemoryAccount {
         }
     }
 
-    /// Asks a stranger to close where there is no place for the connection of this account. Returns whether one closes.
+    /// Asks a stranger to close to free a place for the connection of this account. Returns whether one closes.
     pub fn ask_for_a_place(&self) -> bool {
         self.0.total.let_stranger_go(&self.0)
     }
 
-    /// Notes whether what it waits for comes slower than it has to. Where everything is soon gone, those that are late go before all
-    /// others, however little they keep.
+    /// Notes whether the data that the account waits for arrives slower than required. In a budget made with
+    /// [`Budget::of_passing`], late accounts close before all others, however little they keep.
     pub fn note_late(&self, is_late: bool) {
         self.0.is_late.store(is_late, Ordering::Relaxed);
     }
 
-    /// Notes that it cannot be asked to close any more once its client has shown a valid key or token.
+    /// Notes that the account can no longer be asked to close once its client has shown a valid key or token.
     pub fn stay_once_known(&self) {
         self.0.stays_once_known.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that it cannot be asked to close any more.
+    /// Notes that the account can no longer be asked to close.
     pub fn stay(&self) {
         self.0.stays.store(true, Ordering::Relaxed);
     }
@@ -577,13 +582,13 @@ impl MemoryAccount {
         self.0.is_known()
     }
 
-    /// Cancelled when others need its room, and it has to close.
+    /// Returns a token that is cancelled when the account has to close because others need its memory.
     pub fn asked_to_close(&self) -> &CancellationToken {
         self.0.close.get_or_init(CancellationToken::new)
     }
 
-    /// Waits until it may take more than there is, which one account may at once, so that nobody waits for ever. The accounts of
-    /// a group have one turn together.
+    /// Waits for the right to exceed the budget, so that nobody waits for memory forever. Only one account has this
+    /// right at a time, and the accounts of a group share one turn.
     pub async fn turn_beyond(&self) -> BeyondTurn {
         let account = &self.0;
         let mut groups = account.groups.iter().flatten();
@@ -601,8 +606,9 @@ impl TakenBytes {
             .inspect_err(|NothingLeft| self.ask_for_room(bytes))
     }
 
-    /// Takes more for what is soon over, such as reading a message that is handed out. Accounts that keep little have a reserve
-    /// for it, which those that keep much cannot take from them. Others do not miss what is taken of the reserve.
+    /// Takes more bytes for brief use, such as reading a message for delivery. Accounts that keep little may use a
+    /// reserve for it, which accounts that keep much cannot use. Bytes from the reserve do not reduce the budget of
+    /// others.
     pub fn add_for_a_moment(&mut self, bytes: usize) -> Result<(), NothingLeft> {
         self.add_of_share(bytes)
             .or_else(|NothingLeft| self.add_of_reserve(bytes))
@@ -649,7 +655,7 @@ impl TakenBytes {
         Ok(())
     }
 
-    /// Takes bytes that strangers keep, which leave for it.
+    /// Takes bytes that strangers keep, and asks these strangers to close.
     fn add_of_strangers(&mut self, bytes: usize) -> Result<(), NothingLeft> {
         let holder = &self.account.0;
         if !holder.allows(bytes) || !holder.total.take_of_strangers(holder, bytes) {
@@ -659,7 +665,7 @@ impl TakenBytes {
         Ok(())
     }
 
-    /// Counts bytes that are there already, even if that makes too many: then nobody can take more.
+    /// Counts bytes that are already in memory, even if that exceeds the budget.
     pub fn add_anyway(&mut self, bytes: usize) {
         let holder = &self.account.0;
         holder.add_anyway(bytes);
@@ -676,7 +682,7 @@ impl TakenBytes {
         self.of_reserve -= of_reserve;
     }
 
-    /// Takes more or gives some back, until there are so many.
+    /// Takes or returns bytes so that the guard holds `bytes`.
     pub fn resize(&mut self, bytes: usize) -> Result<(), NothingLeft> {
         if bytes > self.bytes {
             return self.add(bytes - self.bytes);
@@ -685,7 +691,7 @@ impl TakenBytes {
         Ok(())
     }
 
-    /// Counts so many, as [`TakenBytes::add_anyway`] does.
+    /// Sets the number of bytes even if that exceeds the budget, as [`TakenBytes::add_anyway`] does.
     pub fn resize_anyway(&mut self, bytes: usize) {
         if bytes > self.bytes {
             self.add_anyway(bytes - self.bytes);
@@ -694,7 +700,7 @@ impl TakenBytes {
         }
     }
 
-    /// Counts it for another account instead, even if that makes too many there.
+    /// Moves the bytes to another account, even if that exceeds its limit.
     pub fn move_to(&mut self, account: &MemoryAccount) {
         let mut moved = account.nothing();
         moved.add_anyway(self.bytes);
@@ -706,7 +712,7 @@ impl TakenBytes {
         self.bytes
     }
 
-    /// Whose they are.
+    /// Returns the account that the bytes count for.
     pub fn account(&self) -> &MemoryAccount {
         &self.account
     }

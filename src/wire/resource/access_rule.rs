@@ -18,7 +18,7 @@ documents! {
     AccessRuleDefinition => AccessRuleDocument;
 }
 
-/// Characters of a key that somebody else has made: what is shorter can be guessed.
+/// The minimum length of a key that a client supplies, in characters. Shorter keys can be guessed.
 const KEY_CHARACTERS_MIN: u32 = 16;
 
 /// The rights and the keys of an access rule.
@@ -71,7 +71,7 @@ impl From<&AccessRule> for ShownAccessRule {
     }
 }
 
-/// Reads the body of a PUT; the keys of what it replaces need not be given again.
+/// Reads the body of a PUT. Keys that are left out are taken from the access rule that is replaced.
 pub fn parse_access_rule(
     body: &Value,
     replaced: Option<&AccessRule>,
@@ -80,7 +80,7 @@ pub fn parse_access_rule(
     document::put(body, former.as_ref(), &RuleContext::NONE).map(|read| read.document)
 }
 
-/// The answer that shows an access rule.
+/// Renders the response that shows an access rule.
 pub fn render_access_rule(rule: &AccessRule) -> Value {
     json!(ShownAccessRule::from(rule))
 }

@@ -1,8 +1,10 @@
-//! Answers that show what was written: no property that nobody set, and texts as they were.
+//! Responses that show a resource as its author wrote it: without properties that were not set, and with the original
+//! spelling of strings.
 //!
-//! A definition keeps the document of its author beside what was read of it. Where both mean the same, the answer has
-//! the author's text; where the definition has changed since, as by a pause, it has what holds now. A property that the
-//! author left out is left out while it has its default, unless Azure always answers it (the keyword `x-answered`).
+//! A definition keeps its author's document beside the parsed values. Where both mean the same, the response has the
+//! author's text. Where the definition has changed since, for example by a pause, the response has the current value.
+//! A property that the author left out is omitted while it has its default, unless Azure always returns the property
+//! (the keyword `x-answered`).
 
 use std::sync::Arc;
 
@@ -24,20 +26,20 @@ pub(super) enum AnswerScope {
     All,
 }
 
-/// Writes the document of an author as definitions keep it.
+/// Serializes an author's document for storage in a definition.
 pub(super) fn to_text(own: &Value) -> AsWritten {
     AsWritten((!own.is_null()).then(|| Arc::from(own.to_string())))
 }
 
-/// Reads what [`to_text`] wrote.
+/// Parses a document that [`to_text`] has serialized.
 pub(super) fn from_text(own: &AsWritten) -> Value {
     let text = own.0.as_deref();
     text.and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
 }
 
-/// Returns what answers may show of a document that was read. A value that is missing in `shown`, the same document in
-/// an answer, is a secret unless it is inert.
+/// Returns the part of a document that responses may show. `shown` is the same document in a response. A value that is
+/// missing in `shown` is a secret, unless its schema has the keyword `x-inert`.
 pub(super) fn without_secrets(read: Value, shown: &Value, schema: &Value) -> Option<Value> {
     match (read, shown) {
         (Value::Object(read), Value::Object(shown)) => {
@@ -64,7 +66,7 @@ pub(super) fn without_secrets(read: Value, shown: &Value, schema: &Value) -> Opt
     }
 }
 
-/// Makes of a document, with all that is in it, the one that answers show.
+/// Converts the complete document `whole` to the document that responses show.
 pub(super) fn answer(whole: Value, own: &Value, schema: &Value, which: AnswerScope) -> Value {
     match whole {
         Value::Object(members) => Value::Object(merged_members(members, own, schema, which)),
@@ -83,7 +85,7 @@ pub(super) fn answer(whole: Value, own: &Value, schema: &Value, which: AnswerSco
     }
 }
 
-/// Makes the answer that shows a resource whose author wrote its `properties`.
+/// Makes the response that shows a resource whose `properties` were written by an author.
 pub(super) fn resource(
     mut whole: Value,
     own: &AsWritten,
@@ -103,7 +105,7 @@ fn merged_members(
 ) -> Map<String, Value> {
     let kind = members.clone();
     let merged = members.into_iter().filter_map(|(name, value)| {
-        // What the schema does not know is in answers alone, or its name is the author's choice.
+        // A property that is not in the schema occurs only in responses, or has a name that the author chose.
         let Some(property) = property_of(schema, &kind, &name) else {
             return Some((name, value));
         };
@@ -114,7 +116,7 @@ fn merged_members(
             which
         };
         let value = answer(value, written, property, which);
-        // An object that may be left out is read as an empty one.
+        // An optional object that is left out is read as an empty object.
         let is_set = !written.is_null() && value != Value::Object(Map::new());
         let is_shown = which == AnswerScope::All || is_set || !says_nothing(&value, property);
         is_shown.then_some((name, value))
@@ -128,12 +130,13 @@ fn merged_members(
     merged
 }
 
-/// Says whether a property is kept in the words of its author alone.
+/// Reports whether a property has no effect and is kept only in the author's document (`x-inert`).
 fn is_inert(schema: &Value) -> bool {
     schema["x-inert"] == true
 }
 
-/// Reports whether a value says no more than its absence would. The null of a secret does: it says that there is one.
+/// Reports whether a value means the same as its absence. The `null` of a secret does not: it shows that there is a
+/// secret.
 fn says_nothing(value: &Value, schema: &Value) -> bool {
     match value {
         Value::Null => schema.get("x-kept").is_none(),
@@ -145,12 +148,12 @@ fn says_nothing(value: &Value, schema: &Value) -> bool {
     }
 }
 
-/// Returns the name of what a text names.
+/// Returns the name of the entity whose ID is `text`.
 fn entity_named(text: &str) -> Option<TopicName> {
     Some(EntityId::parse(text).ok()?.name().clone())
 }
 
-/// Reports whether two texts of a property mean the same.
+/// Reports whether two strings mean the same as values of a property.
 fn is_same(own: &str, whole: &str, schema: &Value) -> bool {
     match (schema["x-check"].as_str(), schema["format"].as_str()) {
         (Some("expiration"), _) => read_expiration(own) == read_expiration(whole),

@@ -1,4 +1,4 @@
-//! Definitions as files hold them: what a PUT takes, without what answers have besides, and without secrets.
+//! Definitions in configuration files: the body of a PUT, without read-only properties and without secrets.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use crate::model::subscription::SubscriptionDefinition;
 use crate::model::topic::TopicKind;
 use crate::wire::changes::changes;
 
-/// The kinds of objects in files, each behind those that it needs.
+/// The kinds of objects in configuration files. Each kind follows the kinds that it depends on.
 pub const KINDS: [TargetKind; 12] = [
     TargetKind::User,
     TargetKind::Inspector,
@@ -39,7 +39,7 @@ pub const KINDS: [TargetKind; 12] = [
     TargetKind::AlertRule,
 ];
 
-/// Reports whether the API takes the properties of a kind directly, and not in `properties`.
+/// Reports whether the properties of a kind are at the top level of its document, and not in `properties`.
 pub fn is_flat(kind: TargetKind) -> bool {
     matches!(
         kind,
@@ -51,7 +51,7 @@ pub fn is_flat(kind: TargetKind) -> bool {
     )
 }
 
-/// Where the API has an object of each kind, with its name and those that stand in front of it.
+/// The path of an object of each kind in the API, with a placeholder for each part of its name.
 const PATHS: [(TargetKind, &str); 14] = [
     (TargetKind::User, "everpost/users/{}"),
     (TargetKind::Inspector, "everpost/inspectors/{}"),
@@ -81,7 +81,7 @@ const PATHS: [(TargetKind, &str); 14] = [
     (TargetKind::AlertRule, "everpost/alerts/rules/{}"),
 ];
 
-/// The segments of the path under which the API has an object; `None` for a name that has too many parts or too few.
+/// Returns the path segments of an object in the API. Returns `None` for a name with too many or too few parts.
 pub fn address(target: &AuditTarget) -> Option<Vec<String>> {
     const NAME: &str = "{}";
     if target.name.split('/').any(str::is_empty) {
@@ -91,7 +91,7 @@ pub fn address(target: &AuditTarget) -> Option<Vec<String>> {
     let (path, names) = fitting.into_iter().find_map(|(kind, path)| {
         let count = path.matches(NAME).count();
         let mut names: Vec<&str> = if is_of_service_bus(*kind) {
-            // The first one may have slashes in it.
+            // The first part of the name may contain slashes.
             target.name.rsplitn(count, '/').collect()
         } else {
             target.name.rsplit('/').collect()
@@ -121,7 +121,7 @@ fn is_of_service_bus(kind: TargetKind) -> bool {
     )
 }
 
-/// The kinds of objects, each with a kind that it belongs to.
+/// Pairs of a kind of object and a kind that can be its parent.
 const PARENTS: [(TargetKind, TargetKind); 6] = [
     (TargetKind::Topic, TargetKind::Namespace),
     (TargetKind::EventSubscription, TargetKind::Topic),
@@ -134,14 +134,14 @@ const PARENTS: [(TargetKind, TargetKind); 6] = [
     (TargetKind::AccessRule, TargetKind::ServiceBusTopic),
 ];
 
-/// Returns the objects that an object can belong to. One of them has to exist first, unless there are none.
+/// Returns the possible parents of an object. If there are any, one of them must exist before the object is created.
 pub fn parents(target: &AuditTarget) -> impl Iterator<Item = AuditTarget> {
     let outer = target.name.rsplit_once('/');
     let kinds = PARENTS.into_iter().filter(|(of, _)| *of == target.kind);
     kinds.filter_map(move |(_, kind)| Some(kind.named(outer?.0)))
 }
 
-/// Returns all objects that an object may belong to, directly or not, the closest first.
+/// Returns all possible ancestors of an object, the closest first.
 pub fn above(target: &AuditTarget) -> Vec<AuditTarget> {
     let outer = parents(target).flat_map(|outer| {
         let further = above(&outer);
@@ -150,7 +150,7 @@ pub fn above(target: &AuditTarget) -> Vec<AuditTarget> {
     outer.collect()
 }
 
-/// The body of the PUT that makes an object of a file.
+/// Returns the body of the PUT that creates an object of a configuration file.
 pub fn body(object: &Value) -> Value {
     let kind: Option<TargetKind> = serde_json::from_value(object["kind"].clone()).ok();
     let mut body = object.clone();
@@ -166,7 +166,7 @@ pub fn body(object: &Value) -> Value {
     body
 }
 
-/// A definition: what files hold of it, and all of it to compare it by.
+/// A definition: the document for configuration files, and the complete document for comparisons.
 pub struct Definition {
     /// The body of a PUT, without secrets.
     pub document: Value,
@@ -183,7 +183,7 @@ impl Definition {
         definition
     }
 
-    /// Makes the definition of an object whose properties the API takes directly.
+    /// Makes the definition of an object whose properties are at the top level of its document.
     fn flat(document: &impl Serialize) -> Self {
         let Self { document, whole } = Self::of(document);
         Self {
@@ -196,7 +196,7 @@ impl Definition {
         Self::of(&Namespace::from(definition))
     }
 
-    /// Returns that of a topic of events that somebody has made.
+    /// Returns the definition of a custom topic or a namespace topic; `None` for topics of other kinds.
     pub fn topic(kind: &TopicKind) -> Option<Self> {
         match kind {
             TopicKind::Custom(topic) => Some(Self::of(&Topic::from(topic))),
@@ -252,14 +252,14 @@ impl Definition {
             let document = Envelope::<SubscriptionProperties>::from(definition);
             (Self::of(&document), "/properties/destination/properties")
         };
-        // When a receiver was gone is nobody's decision.
+        // The server sets `goneAt`, so the property is not part of the configuration.
         if let Some(Value::Object(properties)) = it.whole.get_mut("properties") {
             properties.remove("goneAt");
         }
         let destination = &definition.destination;
         if let Some(shown) = it.document.pointer_mut(place) {
             shown["deliveryAttributeMappings"] = destination::shown_headers(destination);
-            // A query may be a secret. Left out, the URL stays.
+            // The query of a URL may be a secret. A PUT with the URL without its query keeps the stored URL.
             let url = destination.endpoint_url();
             if let Some(url) = url.and_then(|url| url.without_query()) {
                 shown["endpointUrl"] = url.into();
@@ -269,7 +269,7 @@ impl Definition {
         it
     }
 
-    /// Lists the differences from `before`, property by property. Of secrets it says only that they differ.
+    /// Lists the differences from `before`, property by property. The values of secrets are masked.
     pub fn changes_from(&self, before: &Self) -> Vec<Change> {
         let shown = changes(Some(&before.document), Some(&self.document));
         let all = changes(Some(&before.whole), Some(&self.whole));
@@ -281,7 +281,7 @@ impl Definition {
     }
 }
 
-/// A change whose values answers do not show.
+/// Masks the values in a change that responses do not show.
 fn mask(change: Change, before: &Definition, after: &Definition) -> Change {
     let value = |of: &Definition, value: Value| {
         let path = format!("/{}", change.property.replace('.', "/"));
@@ -298,7 +298,7 @@ fn mask(change: Change, before: &Definition, after: &Definition) -> Change {
     }
 }
 
-/// Takes out what says nothing.
+/// Removes members with the value `null` from all objects in a document.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! How values of the model stand in documents: as texts, words of a list and numbers.
+//! Serialization of the model's values in documents, as strings, words of a list and numbers.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ use crate::model::signing::SigningSecret;
 use crate::model::subscription::ValidationState;
 use crate::model::topic::DeliverySchema;
 
-/// Reads `null` as if it were left out.
+/// Deserializes `null` as the default value.
 pub(super) fn default_if_null<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Deserialize<'de> + Default,
@@ -36,7 +36,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Schemas of types that do not derive them.
+/// Implements `JsonSchema` for types that do not derive it.
 macro_rules! schemas {
     ($($type:ty => $schema:expr;)*) => {$(
         impl JsonSchema for $type {
@@ -103,7 +103,7 @@ impl JsonSchema for Secret {
     }
 }
 
-/// Serde of types that are written as a text: how it is read, and how it is written.
+/// Implements serde for types that are represented as strings, from a function to parse and one to format.
 macro_rules! texts {
     ($($type:ty: $read:expr, $write:expr;)*) => {$(
         impl<'de> Deserialize<'de> for $type {
@@ -149,7 +149,7 @@ fn read_text(text: &str) -> Result<Text, Infallible> {
     Ok(Text::from(text.to_owned()))
 }
 
-/// The query may hold a secret.
+/// Returns the text of a URL. The query may hold a secret, so it is left out where secrets are hidden.
 fn write_url(url: &EndpointUrl) -> &str {
     unless_hidden(url.reveal_text()).unwrap_or_else(|| url.base())
 }
@@ -188,7 +188,7 @@ words! {
     ValidationState: ValidationState::ALL;
 }
 
-/// `2`, `2.5`: requests per second.
+/// Serializes a rate as requests per second, for example `2` or `2.5`.
 impl Serialize for Rate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         per_second(self.in_1000_s()).serialize(serializer)
@@ -202,7 +202,7 @@ impl<'de> Deserialize<'de> for Rate {
     }
 }
 
-/// A number that is given in thousandths.
+/// Converts a number of thousandths to a JSON number.
 fn per_second(thousandths: u32) -> Value {
     match thousandths % 1_000 {
         0 => json!(thousandths / 1_000),
@@ -210,7 +210,7 @@ fn per_second(thousandths: u32) -> Value {
     }
 }
 
-/// Durations in a unit, as a whole number.
+/// Defines modules for serde that represent durations as an integer number of a unit.
 macro_rules! durations {
     ($($module:ident: $read:expr, $write:expr;)*) => {$(
         pub(super) mod $module {
@@ -265,7 +265,7 @@ pub(super) mod iso {
     }
 }
 
-/// Durations of ISO 8601, where none, and the longest one, mean for ever.
+/// Durations of ISO 8601, where a missing value and the longest duration mean no limit.
 pub(super) mod unless_for_ever {
     use std::time::Duration;
 

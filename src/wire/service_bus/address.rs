@@ -1,5 +1,6 @@
-//! Where messages are over HTTP: `/{queue}` and `/{topic}/Subscriptions/{subscription}`, each with `/$DeadLetterQueue`
-//! behind it, the fixed words in any letter case, and what can be asked there.
+//! Paths of entities over HTTP, and the operations on them. The paths are `/{queue}` and
+//! `/{topic}/Subscriptions/{subscription}`, each optionally followed by `/$DeadLetterQueue`. The fixed words are
+//! case-insensitive.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -19,7 +20,7 @@ pub struct EntityPath {
     below: Vec<String>,
 }
 
-/// A path names a dead-letter queue where there cannot be one.
+/// The error for a path that names a dead-letter queue of an entity that cannot have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "dead-letter queues are those of queues and of subscriptions: \
@@ -31,18 +32,18 @@ pub struct NoQueue;
 /// An operation on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueOperation {
-    /// Lock the first one and show it.
+    /// Locks the first message and returns it.
     PeekLock,
-    /// Show the first one and remove it.
+    /// Returns the first message and removes it.
     ReceiveAndDelete,
     Unlock(Claim),
     Complete(Claim),
     RenewLock(Claim),
-    /// Nobody can to dead letters and subscriptions, but many try.
+    /// Sends messages. Dead-letter queues and subscriptions do not accept messages, although clients often try.
     Send,
 }
 
-/// The operations on whatever can be received from: a method, and a path below that of the entity.
+/// The operations on entities that messages can be received from: a method, and a path below that of the entity.
 const SERVED: [(Method, &str); 5] = [
     (Method::POST, "head"),
     (Method::DELETE, "head"),
@@ -51,7 +52,7 @@ const SERVED: [(Method, &str); 5] = [
     (Method::POST, "{numberOrId}/{lockToken}"),
 ];
 
-/// The paths of whatever can be received from.
+/// The paths of entities that messages can be received from.
 const PLACES: [&str; 4] = [
     "/{queue}",
     "/{topic}/Subscriptions/{name}",
@@ -79,16 +80,16 @@ const OF_OTHERS: [&str; 7] = [
     "topics",
 ];
 
-/// A locked one, as its address has it.
+/// The identification of a locked message in a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Its sequence number, or the id of its message.
+    /// The sequence number or the ID of the message.
     pub number_or_id: String,
     pub token: String,
 }
 
 impl EntityPath {
-    /// The address in `path`; `None` for a path that has nothing to do with messages.
+    /// Parses `path`. Returns `None` for a path that does not belong to messages.
     pub fn parse(path: &str) -> Option<Result<Self, NoQueue>> {
         let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
         let bare_path = path.trim_start_matches('/');
@@ -97,7 +98,7 @@ impl EntityPath {
         let dead = parts.iter().position(is_word);
         let behind = match dead {
             Some(place) => place + 1,
-            // Behind the word there is nothing, `head`, or a number or id and a token.
+            // The word for messages is followed by nothing, by `head`, or by a sequence number or ID and a token.
             None => {
                 let last = parts.len().saturating_sub(3)..parts.len();
                 let mut places = last.rev();
@@ -118,7 +119,7 @@ impl EntityPath {
         }))
     }
 
-    /// Returns whether it is the dead-letter queue of something.
+    /// Reports whether the path is that of a dead-letter queue.
     pub fn is_dead_letters(&self) -> bool {
         match self.entity.sub_queue {
             SubQueue::Active => false,
@@ -126,7 +127,7 @@ impl EntityPath {
         }
     }
 
-    /// Returns whether it is an entity, with nothing behind it.
+    /// Reports whether the path ends with the entity.
     pub fn is_entity(&self) -> bool {
         self.below.iter().all(String::is_empty)
     }
@@ -160,13 +161,13 @@ impl EntityPath {
         }
     }
 
-    /// The path of a locked one.
+    /// Returns the path of a locked message.
     pub fn lock_path(&self, sequence_number: i64, token: &str) -> String {
         format!("/{}/{MESSAGES}/{sequence_number}/{token}", self.entity)
     }
 }
 
-/// The path of the dead letters of a subscription.
+/// Returns the path of the dead-letter queue of a subscription.
 pub fn queue_path(topic: &str, subscription: &str) -> String {
     let address = EntityAddress {
         topic_or_queue: topic.to_owned(),

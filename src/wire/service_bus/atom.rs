@@ -1,4 +1,4 @@
-//! The administration API of Service Bus (rule S9): descriptions in entries and feeds of Atom.
+//! The administration API of Service Bus (rule S9): descriptions of entities in Atom entries and feeds.
 
 use std::fmt;
 
@@ -29,14 +29,14 @@ pub enum AtomPath {
 }
 
 impl AtomPath {
-    /// The place at `path`; `None` where there is none. Words that are not names come in any letter case.
+    /// Parses `path`; `None` for a path that is not part of this API. The fixed words are case-insensitive.
     pub fn parse(path: &str) -> Option<Self> {
         let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
         let parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let is = |text: &str, word: &str| text.eq_ignore_ascii_case(word);
         let own = |name: &str| name.to_owned();
-        // The words behind the name of a topic, which may have slashes in it.
+        // The name of a topic may contain slashes, so the name ends at the word `subscriptions`.
         let word = parts.iter().position(|part| is(part, "subscriptions"));
         let (entity, below) = parts.split_at(word.unwrap_or(parts.len()));
         let entity_path = entity.join("/");
@@ -60,7 +60,7 @@ impl AtomPath {
         })
     }
 
-    /// All that is served: each place, with names in braces, and what can be done there.
+    /// Returns all methods and paths that are served, with placeholders for names in braces.
     pub fn served() -> impl Iterator<Item = (Method, Self)> {
         let topic = || "{serviceBusTopic}".to_owned();
         let subscription = || "{subscription}".to_owned();
@@ -83,7 +83,7 @@ impl AtomPath {
         read_only.chain(changeable)
     }
 
-    /// Returns the queue or topic that it is, or belongs to.
+    /// Returns the name of the queue or topic that the path names, or whose subscription or rule the path names.
     pub fn topic_or_queue(&self) -> Option<&str> {
         match self {
             Self::Namespace | Self::Queues | Self::Topics => None,
@@ -95,7 +95,7 @@ impl AtomPath {
         }
     }
 
-    /// Returns the address of the entity that it is, or of the subscription that a rule belongs to.
+    /// Returns the address of the entity that the path names, or of the subscription of a rule.
     pub fn address(&self) -> Option<EntityAddress> {
         let (topic_or_queue, subscription) = match self {
             Self::Namespace
@@ -119,7 +119,7 @@ impl AtomPath {
         matches!(self, Self::Namespace | Self::Queues | Self::Topics)
     }
 
-    /// Returns the path of the place, as clients take names out of it.
+    /// Returns the path in the form from which clients extract names.
     pub fn path(&self) -> String {
         match self {
             Self::Namespace => "$namespaceinfo".to_owned(),
@@ -142,13 +142,13 @@ pub struct AtomVersion {
 }
 
 impl AtomVersion {
-    /// The first one with `MaxMessageSizeInKilobytes`.
+    /// The first version with `MaxMessageSizeInKilobytes`.
     pub const WITH_MESSAGE_SIZES: Self = Self {
         year: 2_021,
         month: 5,
     };
 
-    /// Says whether clients of a version know `MaxMessageSizeInKilobytes`. No version at all is the newest.
+    /// Reports whether clients of a version know `MaxMessageSizeInKilobytes`. `None` means the newest version.
     pub(super) fn has_message_sizes(version: Option<Self>) -> bool {
         version.is_none_or(|version| version >= Self::WITH_MESSAGE_SIZES)
     }
@@ -171,12 +171,12 @@ impl fmt::Display for AtomVersion {
     }
 }
 
-/// Returns the feed that a namespace answers at `/`, with which people test a connection: nothing is listed publicly.
+/// Returns the feed at the path `/` of a namespace, which is used to test connections. The feed is empty.
 pub fn public_feed(id: &str, now: Timestamp) -> Element {
     head("feed", id, "Publicly Listed Services", now)
 }
 
-/// Why a body describes nothing.
+/// The reason why a body is not a valid description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoDescription {
     #[error("the body cannot be read: {0}")]
@@ -202,27 +202,26 @@ pub fn read(body: &str) -> Result<(DescribedKind, Element), NoDescription> {
     Ok((kind, description))
 }
 
-/// The request that is answered. Clients take names out of ids, so these have the letters of the path that was asked
-/// for.
+/// The request to respond to. Clients extract names from IDs, so IDs keep the letter case of the requested path.
 #[derive(Clone, Copy, Debug)]
 pub struct AtomSource<'a> {
     /// The URL of the appliance.
     pub url: &'a str,
-    /// Its host.
+    /// The host of the appliance.
     pub host: &'a str,
-    /// The path and query that were asked for.
+    /// The path and query of the request.
     pub asked: &'a Uri,
     pub version: Option<AtomVersion>,
     pub now: Timestamp,
 }
 
 impl AtomSource<'_> {
-    /// Returns the entry of what was asked for.
+    /// Returns the entry for the requested entity.
     pub fn entry(&self, subject: &Subject<'_>) -> Element {
         self.of(self.asked_id(), subject)
     }
 
-    /// Returns the entry of what is in the list that was asked for.
+    /// Returns the entry for an element of the requested list.
     pub fn entry_of_list(&self, list: &AtomPath, subject: &Subject<'_>) -> Element {
         let (url, name) = (self.url, subject.name());
         let id = match list.topic_or_queue() {
@@ -245,7 +244,7 @@ impl AtomSource<'_> {
         self.entry_with(id, subject.name(), description)
     }
 
-    /// Returns the entry of the namespace, which was created then.
+    /// Returns the entry for the namespace, which was created at `created_at`.
     pub fn namespace(&self, created_at: Timestamp, tier: ServiceBusTier) -> Element {
         let created = created_at.to_azure();
         let name = self.host.split(['.', ':']).next().unwrap_or(self.host);
@@ -253,7 +252,7 @@ impl AtomSource<'_> {
         let properties = [
             ("CreatedTime", Some(created.as_str())),
             ("MessagingSKU", Some(tier.name())),
-            // The client for JavaScript reads no Premium namespace without it.
+            // The JavaScript client cannot read the entry of a Premium namespace without `MessagingUnits`.
             ("MessagingUnits", units),
             ("ModifiedTime", Some(&created)),
             ("Name", Some(name)),
@@ -273,7 +272,7 @@ impl AtomSource<'_> {
         head("entry", id, title, self.now).with_children([content])
     }
 
-    /// Returns a page of a list. `asked` is its query, and `next` that of the next page if there is one.
+    /// Returns a page of a list. `asked` is the query of the page, and `next` the query of the next page, if any.
     pub fn feed(
         &self,
         place: &AtomPath,

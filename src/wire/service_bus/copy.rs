@@ -18,7 +18,7 @@ use crate::wire::amqp::{DecodeError, Value};
 use crate::wire::service_bus::message::{of_event, to_event, trace_properties};
 use crate::wire::{self, Payload};
 
-/// The property of copies that names the rule whose action has made them.
+/// The property of a copy that holds the name of the rule whose action made the copy.
 const RULE_NAME: &str = "RuleName";
 
 /// A message that is sent to a topic.
@@ -27,12 +27,12 @@ pub struct SentMessage {
     parts: MessageParts,
     bytes: usize,
     sent_at: Timestamp,
-    /// See [`places_of`]; made for the first property that is asked for.
+    /// The result of [`places_of`], computed when a property is first looked up.
     places: OnceLock<HashMap<String, usize>>,
 }
 
 impl SentMessage {
-    /// The message that an event is; of another event, the message whose body it is.
+    /// Makes the message from an event. An event that is not a message itself becomes the body of one.
     pub fn of(event: &Event, topic_resource_id: &str, now: Timestamp) -> Result<Self, DecodeError> {
         let message = of_event(event).unwrap_or_else(|| wrapped(event, topic_resource_id, now));
         Ok(Self {
@@ -44,8 +44,8 @@ impl SentMessage {
         })
     }
 
-    /// The copy that the action of a rule has changed. It has an id in any case, so `new_id` is for one that the action
-    /// has removed.
+    /// Returns the copy of the message with the changes of a rule's action. `new_id` supplies the ID of the message if
+    /// the action has removed it.
     pub fn copy(
         &self,
         changes: &Changes,
@@ -76,7 +76,7 @@ impl SentMessage {
         to_event(copy.with_sent_head()?, new_id)
     }
 
-    /// Returns the steps that each copy takes.
+    /// Returns the number of steps to make one copy.
     pub fn copy_steps(&self) -> usize {
         Steps::to_copy(self.parts.application_properties.len(), self.bytes)
     }
@@ -87,7 +87,8 @@ impl SentMessage {
     }
 }
 
-/// The message that an event is with these application properties, an encoded map; `None` for another event.
+/// Returns the message in `event` with the application properties in `properties`, an encoded map. Returns `None` for
+/// an event that is not a message.
 pub fn with_properties(event: &Event, properties: &[u8]) -> Option<Event> {
     let message = of_event(event)?;
     let mut parts = message.parts().ok()?;
@@ -98,7 +99,7 @@ pub fn with_properties(event: &Event, properties: &[u8]) -> Option<Event> {
     to_event(message.with_parts(&parts), || event.id.clone()).ok()
 }
 
-/// An event as a message, as its receivers see it.
+/// Wraps an event in a message, in the form in which receivers get the event.
 fn wrapped(event: &Event, topic_resource_id: &str, now: Timestamp) -> Message {
     let stored = StoredEvent {
         key: EventKey(0), // it is in no body
@@ -117,8 +118,8 @@ fn wrapped(event: &Event, topic_resource_id: &str, now: Timestamp) -> Message {
     Message::of_data(&properties, trace, payload.body)
 }
 
-/// Returns the message that the delivery of an event becomes (rule 6.6). The names in `given` that are Service Bus' own
-/// set its properties; all others set properties of the application.
+/// Returns the message for the delivery of an event (rule 6.6). Names in `given` that are system properties of Service
+/// Bus set these. All other names set application properties.
 pub fn delivered(
     id: &str,
     payload: Payload,
@@ -146,7 +147,7 @@ pub fn delivered(
     to_event(message.with_parts(&parts), || id.to_owned())
 }
 
-/// Reports whether a property that the sender sets is a text.
+/// Reports whether a property that the sender sets is a string.
 fn is_text(property: &SystemProperty) -> bool {
     let is_moment = matches!(
         property,
@@ -189,7 +190,7 @@ impl MessageView for SentMessage {
             }
             SystemProperty::DeliveryCount => Some(PropertyValue::long(0)),
             SystemProperty::Size => i64::try_from(self.bytes).ok().map(PropertyValue::long),
-            // Its copies get these, each its own.
+            // Each copy of the message gets its own values of these properties.
             SystemProperty::SequenceNumber
             | SystemProperty::EnqueuedSequenceNumber
             | SystemProperty::State => None,
@@ -220,8 +221,8 @@ fn places_of(properties: &Map) -> HashMap<String, usize> {
         .collect()
 }
 
-/// The properties with changes, of which `None` removes one and the last one of a property counts. Each costs the same
-/// however many properties there are.
+/// Applies changes to application properties. `None` removes a property, and the last change to a property takes
+/// effect. The cost of a change does not depend on the number of properties.
 fn with_changes<N: AsRef<str>>(
     properties: &Map,
     places: &HashMap<String, usize>,
@@ -304,7 +305,7 @@ fn set_system(parts: &mut MessageParts, property: SystemProperty, value: Option<
             annotate(annotation::SCHEDULED_ENQUEUE_TIME, at);
         }
         SystemProperty::TimeToLive => parts.header.ttl = value.and_then(time_to_live),
-        // No action sets these.
+        // Actions cannot set these properties.
         SystemProperty::EnqueuedTimeUtc
         | SystemProperty::ExpiresAtUtc
         | SystemProperty::SequenceNumber
@@ -315,7 +316,7 @@ fn set_system(parts: &mut MessageParts, property: SystemProperty, value: Option<
     }
 }
 
-/// Milliseconds, which the header has room for.
+/// Reads a time to live in milliseconds that fits into the header.
 fn time_to_live(value: &PropertyValue) -> Option<Duration> {
     let PropertyValue::Integer(_, ms) = value else {
         return None;

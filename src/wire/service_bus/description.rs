@@ -1,7 +1,7 @@
 //! Descriptions of queues, topics, subscriptions and rules in XML (rule S9).
 //!
-//! The documents of the management API say which properties there are and what each may be. In XML they have the
-//! same names with a capital letter in front, but for rules, whose filters and values have a shape of their own.
+//! The schemas of the management API define the properties and their types. The names in XML are the names in JSON
+//! with a capital first letter. Rules are an exception: their filters and values have a different structure in XML.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ const COUNTS: &str = "http://schemas.microsoft.com/netservices/2011/06/servicebu
 const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
 
-/// The element with the size of messages, which older versions do not have.
+/// The element with the maximum size of messages, which older versions of the API do not have.
 const MESSAGE_SIZE: &str = "MaxMessageSizeInKilobytes";
 
 /// The element with the access rules of a queue or topic.
 const ACCESS_RULES: &str = "AuthorizationRules";
 
-/// When a queue or topic was last used that nobody has used, as in Azure.
+/// The time of last use of a queue or topic that was never used, as in Azure.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// The kind of an entity that is described.
@@ -47,7 +47,7 @@ pub enum DescribedKind {
 impl DescribedKind {
     const ALL: [Self; 4] = [Self::Queue, Self::Topic, Self::Subscription, Self::Rule];
 
-    /// The name of its description.
+    /// Returns the name of the root element of descriptions of this kind.
     pub fn root(self) -> &'static str {
         match self {
             Self::Queue => "QueueDescription",
@@ -62,7 +62,7 @@ impl DescribedKind {
         matches!(self, Self::Queue | Self::Topic)
     }
 
-    /// Returns the kind that a description is of.
+    /// Returns the kind of the entity in a description.
     pub fn of(description: &Element) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
         all.find(|kind| kind.root() == description.name)
@@ -80,7 +80,8 @@ impl DescribedKind {
         }
     }
 
-    /// Returns the properties that clients expect in a description although nobody can set them, or nobody did.
+    /// Returns properties that clients expect in every description, with the values for properties that were not set or
+    /// cannot be set.
     fn defaults(self) -> Vec<(&'static str, String)> {
         let text = |name, text: &str| (name, text.to_owned());
         let for_ever = duration::format(DURATION_MAX);
@@ -111,7 +112,7 @@ impl DescribedKind {
     }
 }
 
-/// The body of a PUT of the management API that means the same as a description.
+/// Converts a description to the equivalent body of a PUT of the management API.
 pub fn read(kind: DescribedKind, description: &Element) -> Value {
     let properties = match kind {
         DescribedKind::Rule => rule(description),
@@ -133,7 +134,7 @@ fn properties(kind: DescribedKind, description: &Element) -> Map<String, Value> 
     known.collect()
 }
 
-/// Returns an element of a description that clients of `version` do not know, and the first version that has it.
+/// Returns an element of a description that `version` does not have, and the first version that has the element.
 pub fn newer_element(
     description: &Element,
     version: Option<AtomVersion>,
@@ -148,14 +149,14 @@ fn is_nil(element: &Element) -> bool {
     element.attribute("nil") == Some("true")
 }
 
-/// A text in the type that the schema has for it; `None` for an empty one, which says nothing.
+/// Converts a string to the type in the schema. Returns `None` for an empty string, which means no value.
 fn value(schema: &Value, text: &str) -> Option<Value> {
     let trimmed = text.trim();
     if trimmed.is_empty() {
         return None;
     }
     let is = |kind: &str| schema["type"] == kind;
-    // What is no such value stays as it is, so that it is told what it should be.
+    // A string that is not of the type remains a string, so that its validation reports the valid values.
     let read = if is("boolean") {
         trimmed.to_ascii_lowercase().parse().ok().map(Value::Bool)
     } else if is("integer") {
@@ -165,7 +166,7 @@ fn value(schema: &Value, text: &str) -> Option<Value> {
     };
     let is_longer = schema["format"] == "duration"
         && duration::parse(trimmed) == Err(duration::InvalidDuration::TooLong);
-    // Clients in Python round "for ever" up.
+    // The Python client rounds the longest duration up.
     let rounded = is_longer.then(|| duration::format(DURATION_MAX).into());
     Some(read.or(rounded).unwrap_or_else(|| trimmed.into()))
 }
@@ -194,7 +195,7 @@ fn rule(description: &Element) -> Map<String, Value> {
     rule
 }
 
-/// The rule that a description of a subscription comes with: its name, and the body of its PUT.
+/// Returns the rule in the description of a subscription: its name, and the body of its PUT.
 pub fn first_rule(description: &Element) -> Option<(String, Value)> {
     let rule = description.child("DefaultRuleDescription")?;
     let rule_name = rule.child("Name").map(|name| name.text.clone());
@@ -204,8 +205,8 @@ pub fn first_rule(description: &Element) -> Option<(String, Value)> {
     ))
 }
 
-/// The access rules that a queue or topic is to have: the name of each, and the body of its PUT. `None` if the
-/// description says nothing about them.
+/// Returns the access rules in the description of a queue or topic: the name of each, and the body of its PUT. Returns
+/// `None` if the description does not have the element for access rules.
 pub fn access_rules(description: &Element) -> Option<Vec<(String, Value)>> {
     let rules = description.child(ACCESS_RULES)?.children.iter();
     let read = rules.filter(|each| !is_nil(each)).map(|rule| {
@@ -280,7 +281,7 @@ fn pairs(element: &Element) -> Value {
     pairs.collect::<Map<_, _>>().into()
 }
 
-/// The local part of its `type`.
+/// Returns the local name in the `type` attribute of an element.
 fn type_of(element: &Element) -> Option<&str> {
     let name = element.attribute("type")?;
     Some(name.rsplit(':').next().unwrap_or(name))
@@ -288,7 +289,7 @@ fn type_of(element: &Element) -> Option<&str> {
 
 const LONG: &str = "long";
 
-/// The types that JSON does not have, by their names in the management API and in XML.
+/// The types that JSON does not have: the name in the management API, and the name in XML.
 const KINDS: [(&str, &str); 13] = [
     ("timestamp", "dateTime"),
     ("duration", "duration"),
@@ -305,7 +306,7 @@ const KINDS: [(&str, &str); 13] = [
     ("ulong", "unsignedLong"),
 ];
 
-/// A value with its type; `null`, which nothing takes, where it is none of that type.
+/// Converts a typed value to JSON. Returns `null`, which validation always rejects, if the text is not of the type.
 fn typed(value: &Element) -> Value {
     let text = value.text.as_str();
     let number = text.trim();
@@ -338,33 +339,34 @@ fn typed(value: &Element) -> Value {
     }
 }
 
-/// Something to describe.
+/// An entity or rule to describe.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
     pub kind: DescribedKind,
-    /// The document that the management API shows of it.
+    /// The document that the management API returns for the entity or rule.
     pub shown: &'a Value,
     /// The access rules of a queue or topic.
     pub access_rules: Vec<Arc<AccessRule>>,
     pub times: Times,
 }
 
-/// When something was created, and what became of it since then.
+/// The times of creation, last update and last use.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Its last use; `None` if nobody has used it.
+    /// The time of last use; `None` for an entity that was never used.
     pub used_at: Option<Timestamp>,
 }
 
 impl Subject<'_> {
-    /// Returns its own name, without that of what it belongs to.
+    /// Returns the name without the name of the parent.
     pub fn name(&self) -> &str {
         self.shown["name"].as_str().unwrap_or_default()
     }
 
-    /// Returns its times. None is before one that it follows.
+    /// Returns the elements with the times. An update is never before the creation, and a use is never before the last
+    /// update.
     fn told_times(&self) -> Vec<Element> {
         let Times {
             created_at,
@@ -389,7 +391,7 @@ impl Subject<'_> {
     }
 }
 
-/// Renders a description as clients of `version` know it. `host` is that of the appliance, for URLs with the names of
+/// Renders a description for clients of `version`. `host` is the host of the appliance, for URLs with the names of
 /// other queues.
 pub fn write(subject: &Subject<'_>, version: Option<AtomVersion>, host: &str) -> Element {
     let Subject {
@@ -426,7 +428,7 @@ pub fn write(subject: &Subject<'_>, version: Option<AtomVersion>, host: &str) ->
     whole
 }
 
-/// The root of a description.
+/// Makes the root element of a description.
 pub(super) fn root(name: &str) -> Element {
     Element::new(name)
         .with_attribute("xmlns", CONNECT)
@@ -523,7 +525,7 @@ fn described_pairs(name: &str, pairs: &Value) -> Option<Element> {
     Some(Element::new(name).with_children(each))
 }
 
-/// A value's type and text in XML.
+/// Returns the XML type and the text of a value.
 fn spelled(value: &Value) -> (&'static str, String) {
     let kind = match value {
         Value::Bool(_) => "boolean",
@@ -543,14 +545,14 @@ fn spelled(value: &Value) -> (&'static str, String) {
     (kind, plain(value))
 }
 
-/// The name with another first letter.
+/// Returns the name with `change` applied to its first letter.
 fn with_first(name: &str, change: impl Fn(&char) -> char) -> String {
     let mut letters = name.chars();
     let first = letters.next().map(|first| change(&first));
     first.into_iter().chain(letters).collect()
 }
 
-/// A path of the management API's documents, such as `properties.lockDuration`, as XML has it.
+/// Converts a path in a document of the management API, such as `properties.lockDuration`, to the path in XML.
 pub fn path_in_xml(path: &str) -> String {
     let bare_path = path.strip_prefix("properties.").unwrap_or(path);
     let parts = bare_path.split('.');

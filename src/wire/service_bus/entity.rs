@@ -1,4 +1,4 @@
-//! Addresses of messaging entities: what a client names, over AMQP and over HTTP.
+//! Addresses of messaging entities, as clients specify them over AMQP and HTTP.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct EntityAddress {
     /// The name of a subscription of the topic.
     pub subscription: Option<String>,
     pub sub_queue: SubQueue,
-    /// Is true if the dead letters are those of the transfer queue.
+    /// Is true for the transfer dead-letter queue.
     pub is_transfer: bool,
 }
 
@@ -63,7 +63,7 @@ impl EntityAddress {
     }
 }
 
-/// The path, with that of the sub-queue.
+/// Writes the path of the entity, including its sub-queue.
 impl fmt::Display for EntityAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path())?;

@@ -18,13 +18,13 @@ use crate::wire::moment;
 /// The type of a body with several messages.
 const BATCH: &str = "application/vnd.microsoft.servicebus.json";
 
-/// Steps that a byte of a body with several messages takes: three of them can be a message.
+/// Steps per byte of a body with several messages. The number is high, since three bytes can be a whole message.
 const STEPS_OF_A_BATCH_BYTE: usize = 300;
 
-/// Bytes of a body with one message that are copied in a step.
+/// Bytes per step when a body with one message is copied.
 const BYTES_OF_A_STEP: usize = 16;
 
-/// The beginnings of the names of headers that are about the request, and not about the message.
+/// Prefixes of the names of headers that describe the request and not the message.
 const OF_REQUESTS: [&str; 11] = [
     "accept",
     "authorization",
@@ -39,7 +39,7 @@ const OF_REQUESTS: [&str; 11] = [
     "x-ms-",
 ];
 
-/// Why a request is no message.
+/// The reason why a request is not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadMessage {
     #[error("BrokerProperties: {0} must be {1}")]
@@ -56,7 +56,7 @@ pub enum BadMessage {
     Unreadable(#[from] DecodeError),
 }
 
-/// Returns the steps, of some five nanoseconds each, that reading a body of so many bytes may take.
+/// Estimates the steps, of about five nanoseconds each, to read a body of `bytes` bytes.
 pub fn steps(headers: &HeaderMap, bytes: usize) -> usize {
     if text(headers, &header::CONTENT_TYPE).is_some_and(is_batch) {
         return bytes.saturating_mul(STEPS_OF_A_BATCH_BYTE);
@@ -64,8 +64,8 @@ pub fn steps(headers: &HeaderMap, bytes: usize) -> usize {
     bytes / BYTES_OF_A_STEP
 }
 
-/// Returns the number of messages that a body of `bytes` bytes can have at most: each takes two braces, and a bracket
-/// or comma before them.
+/// Returns the maximum number of messages in a body of `bytes` bytes. Each message takes at least three bytes: two
+/// braces, and a bracket or comma before them.
 pub fn messages_max(headers: &HeaderMap, bytes: usize) -> usize {
     if text(headers, &header::CONTENT_TYPE).is_some_and(is_batch) {
         return (bytes / 3).clamp(1, BATCH_MESSAGES_MAX);
@@ -81,7 +81,7 @@ fn is_batch(content_type: &str) -> bool {
     content_type.starts_with(BATCH)
 }
 
-/// Reads what is to be sent.
+/// Reads the messages to send from a request.
 pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<Encoded>, BadMessage> {
     let content_type = text(headers, &header::CONTENT_TYPE);
     if content_type.is_some_and(is_batch) {
@@ -198,7 +198,7 @@ fn annotate(parts: &mut MessageParts, name: &str, value: Value) {
     parts.annotations.push((Value::symbol(name), value));
 }
 
-/// Seconds, or .NET's `[days.]hours:minutes:seconds`.
+/// Parses a time to live in seconds or in .NET's format `[days.]hours:minutes:seconds`.
 fn time_to_live(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
@@ -229,7 +229,7 @@ fn date(text: &str) -> Option<Timestamp> {
     moment::respelled(text)?.parse().ok()
 }
 
-/// The value of a header: a text in quotes, a number, `true` or `false`; `None` for anything else.
+/// Parses the value of a header: a quoted string, a number, `true` or `false`. Returns `None` for anything else.
 fn property(text: &str) -> Option<Value> {
     let trimmed = text.trim();
     if let Some(inner) = trimmed.strip_prefix('"') {
@@ -260,7 +260,8 @@ fn of_json(value: &Json) -> Value {
     }
 }
 
-/// A message as the answer to who receives it: what `told` has, and what its sender and receivers have set.
+/// Makes the response that delivers a message: the properties in `told`, and those that its sender and receivers have
+/// set.
 pub fn answer(
     told: &HeaderProperties<'_>,
     message: &Encoded,

@@ -1,7 +1,7 @@
-//! Events as messages, and messages as events (rule S2, 8).
+//! Conversion between events and Service Bus messages (rule S2, 8).
 //!
-//! A message that was sent to a queue is an event whose data is the encoded message. To a client of Service Bus any
-//! other event is the body of a message, and everything else stands in headers.
+//! A message that was sent to a queue is stored as an event whose data is the encoded message. A client of Service Bus
+//! receives any other event as the body of a message, with the message properties in HTTP headers.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -28,11 +28,11 @@ use crate::wire::amqp::{DecodeError, Value};
 
 pub(super) const BROKER_PROPERTIES: HeaderName = HeaderName::from_static("brokerproperties");
 pub(super) const REASON: &str = "DeadLetterReason";
-/// Where the first of Azure's clients put the trace; the newer ones write it as the standard does, too.
+/// The application property in which older Azure clients put the trace context. Newer clients also write `traceparent`.
 const DIAGNOSTIC_ID: &str = "Diagnostic-Id";
 pub(super) const DESCRIPTION: &str = "DeadLetterErrorDescription";
 
-/// Headers that mean something to HTTP itself, or to us, and can be no property.
+/// Headers with a meaning in HTTP or in this appliance, which never carry application properties.
 pub(super) const NOT_PROPERTIES: [&str; 12] = [
     "brokerproperties",
     "connection",
@@ -48,24 +48,24 @@ pub(super) const NOT_PROPERTIES: [&str; 12] = [
     "upgrade",
 ];
 
-/// Where a message is on its way, by Service Bus' numbers.
+/// The state of a message, with the numbers that Service Bus uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageState {
     Active = 0,
-    /// It comes by its number alone.
+    /// A deferred message is received only by its sequence number.
     Deferred = 1,
     Scheduled = 2,
 }
 
-/// The type of events that are messages.
+/// The event type of an event that is a Service Bus message.
 pub const EVENT_TYPE: &str = "Microsoft.ServiceBus.Message";
 
-/// Marks data that is an encoded message.
+/// The content type, as JSON text, of data that is an encoded message.
 const CONTENT_TYPE: &str = "\"application/vnd.microsoft.servicebus.amqp-message\"";
 
 pub(super) const DATA_CONTENT_TYPE: &str = "datacontenttype";
 
-/// The event that a message is. `new_id` is for one without an id.
+/// Returns the event for a message. `new_id` supplies the id of a message without one.
 pub fn to_event(message: Encoded, new_id: impl FnOnce() -> String) -> Result<Event, DecodeError> {
     let (message, properties) = message.with_id(new_id)?;
     Ok(Event {
@@ -87,9 +87,8 @@ pub fn to_event(message: Encoded, new_id: impl FnOnce() -> String) -> Result<Eve
     })
 }
 
-/// Reports whether an event is a message, and not one that was published as an event. A publisher can send everything
-/// that a message has except for the missing source: CloudEvents need one, and events of other schemas have no binary
-/// data.
+/// Reports whether an event is a Service Bus message rather than a published event. A published event never has both
+/// binary data and no source: a CloudEvent needs a source, and the other schemas have no binary data.
 pub fn is_message(event: &Event) -> bool {
     let is_type = |each: &Attribute| each.name == DATA_CONTENT_TYPE && each.value == CONTENT_TYPE;
     event.source.is_none()
@@ -98,7 +97,7 @@ pub fn is_message(event: &Event) -> bool {
         && event.attributes.iter().any(is_type)
 }
 
-/// Returns the message that an event is; `None` for one that was published as an event.
+/// Returns the message encoded in an event; `None` if the event was published as an event.
 pub fn of_event(event: &Event) -> Option<Encoded> {
     let EventData::Binary(data) = &event.data else {
         return None;
@@ -109,7 +108,7 @@ pub fn of_event(event: &Event) -> Option<Encoded> {
     Encoded::split(data).ok()
 }
 
-/// Returns the message of a stored event. An event that was published as such becomes the body of a message.
+/// Returns the message for a stored event. An event that was published as an event becomes the body of a message.
 pub fn of_stored(stored: &StoredEvent, schema: DeliverySchema, resource_id: &str) -> Encoded {
     let event = &stored.event;
     of_event(event).unwrap_or_else(|| {
@@ -125,14 +124,14 @@ pub fn of_stored(stored: &StoredEvent, schema: DeliverySchema, resource_id: &str
     })
 }
 
-/// The trace that a message says it is a part of.
+/// Returns the trace context in the application properties of a message.
 pub(super) fn trace(message: &Encoded) -> Option<TraceContext> {
     let properties = message.application_properties().ok()?;
     let mut names = [TRACEPARENT, DIAGNOSTIC_ID].into_iter();
     names.find_map(|name| TraceContext::parse(get(&properties, name)?.as_text()?))
 }
 
-/// The application properties by which a message is a part of a trace.
+/// Returns the application properties that carry a trace context.
 pub(super) fn trace_properties(trace: Option<TraceContext>) -> Map {
     let Some(trace) = trace.map(|trace| trace.to_string()) else {
         return Map::new();
@@ -143,7 +142,7 @@ pub(super) fn trace_properties(trace: Option<TraceContext>) -> Map {
         .collect()
 }
 
-/// The event with another text as the body of its message; `None` for one that was published as an event.
+/// Returns the event with its message body replaced by `text`; `None` if the event was published as an event.
 pub fn with_text(event: &Event, text: &str) -> Option<Event> {
     let message = of_event(event)?.with_text(text);
     Some(Event {
@@ -152,23 +151,24 @@ pub fn with_text(event: &Event, text: &str) -> Option<Event> {
     })
 }
 
-/// How long the message that an event is may live.
+/// Returns the time to live of the message encoded in an event.
 pub fn time_to_live(event: &Event) -> Option<Duration> {
     of_event(event)?.header().ok()?.ttl
 }
 
-/// The session id of the message that an event is, unless it is too long for one (rule S6). It may be empty.
+/// Returns the session id of the message encoded in an event; `None` if the id is too long (rule S6). The id may be
+/// empty.
 pub fn session(event: &Event) -> Option<String> {
     session_id(&of_event(event)?)
 }
 
-/// The session id of a message, likewise.
+/// Returns the session id of a message; `None` if the id is too long (rule S6). The id may be empty.
 pub fn session_id(message: &Encoded) -> Option<String> {
     let id = message.properties().ok()?.group_id?;
     is_session_id(&id).then_some(id)
 }
 
-/// An id as a text. The message keeps its type.
+/// Returns a message id as text. The encoded message keeps the AMQP type of the id.
 fn id_text(id: &Value) -> String {
     if let Value::Uuid(id) = id {
         return id.to_string();
@@ -181,7 +181,7 @@ fn id_text(id: &Value) -> String {
     text.or(number).unwrap_or_default()
 }
 
-/// Service Bus' word for why it dead-lettered a message, and its sentence (rule S4.1).
+/// Returns the dead-letter reason and the error description that Service Bus uses for `reason` (rule S4.1).
 pub fn system_reason(reason: DeadLetterReason, attempts: u32) -> (&'static str, String) {
     if reason == DeadLetterReason::MaxDeliveryAttemptsExceeded {
         let problem = format!("Message could not be consumed after {attempts} delivery attempts.");
@@ -200,7 +200,7 @@ pub fn system_reason(reason: DeadLetterReason, attempts: u32) -> (&'static str, 
     (reason.name(), reason.description().to_owned())
 }
 
-/// The application properties that say why a message is a dead letter, as far as that is known.
+/// Returns the application properties with the dead-letter reason and the error description, if known.
 pub fn reason_properties(reason: Option<&str>, description: Option<&str>) -> Map {
     let both = [(REASON, reason), (DESCRIPTION, description)];
     let known = both
@@ -209,36 +209,36 @@ pub fn reason_properties(reason: Option<&str>, description: Option<&str>) -> Map
     known.collect()
 }
 
-/// The properties of a message that headers state.
+/// The properties of a message that its receiver gets in addition to the body.
 #[derive(Clone, Debug)]
 pub struct HeaderProperties<'a> {
     /// The number of the delivery.
     pub sequence_number: i64,
-    /// The sequence number in the queue or topic that the message was sent to first, if that was another one.
+    /// The sequence number in the queue or topic that the message was first sent to, if the message was forwarded.
     pub first_number: Option<i64>,
-    /// The queue of which it was a dead letter, if that has forwarded it.
+    /// The queue that dead-lettered the message, if that queue then forwarded the message.
     pub dead_letter_source: Option<&'a str>,
     /// The publisher's id of the event.
     pub message_id: &'a str,
     pub enqueued_at: Timestamp,
     pub delivery_count: u32,
-    /// Unless it is removed with the answer.
+    /// The lock token and the end of the lock; `None` if the message is removed with the response.
     pub lock: Option<(LockToken, Timestamp)>,
-    /// The end of somebody's lock, of a message that is only looked at.
+    /// The end of a receiver's lock on a message that is only peeked.
     pub locked_until: Option<Timestamp>,
-    /// How long messages live where it is; what its sender has said may be less.
+    /// The default time to live of the queue or subscription. The sender may have set a shorter one in the message.
     pub time_to_live: Option<Duration>,
-    /// The trace of an event that was published as such.
+    /// The trace context of an event that was published as an event.
     pub trace: Option<TraceContext>,
     pub reason: Option<&'a str>,
     pub description: Option<&'a str>,
     pub properties: &'a [(String, String)],
-    /// Application properties that receivers have set, encoded; they stand in no header.
+    /// Application properties that receivers have set, encoded. No header carries them.
     pub set: &'a [u8],
 }
 
 impl HeaderProperties<'_> {
-    /// The headers, without that of the body's type.
+    /// Returns the HTTP headers except for `Content-Type`.
     pub fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(BROKER_PROPERTIES, ascii(&self.broker_properties()));
@@ -262,7 +262,7 @@ impl HeaderProperties<'_> {
         headers
     }
 
-    /// An event as an encoded message of AMQP, with `body` of the type `content_type`.
+    /// Encodes an event as an AMQP message with `body` of the type `content_type`.
     pub fn encode(&self, content_type: &str, body: Vec<u8>, state: MessageState) -> Vec<u8> {
         let properties = MessageProperties {
             message_id: Some(self.message_id.into()),
@@ -273,7 +273,7 @@ impl HeaderProperties<'_> {
         self.hand_out(&message, state).expect("it was just written")
     }
 
-    /// A message that was sent, as it leaves.
+    /// Returns a sent message in the form that a receiver gets.
     pub fn hand_out(&self, sent: &Encoded, state: MessageState) -> Result<Vec<u8>, DecodeError> {
         let moment = |at: Timestamp| Value::Timestamp(at.as_ms());
         let mut annotations = vec![
@@ -283,7 +283,7 @@ impl HeaderProperties<'_> {
             ),
             (annotation::ENQUEUED_TIME, moment(self.enqueued_at)),
         ];
-        // As in Azure, what is so of most messages is not said.
+        // Like Azure, omits annotations that would have the default value.
         if let Some(first) = self.first_number {
             annotations.push((annotation::ENQUEUED_SEQUENCE_NUMBER, Value::Long(first)));
         }
@@ -342,8 +342,8 @@ fn rfc_1123(at: Timestamp) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(ms))
 }
 
-/// JSON with everything beyond ASCII escaped, because clients read headers in different ways. A text is
-/// quoted, as custom properties are.
+/// Returns JSON as a header value with all non-ASCII characters escaped, because clients decode headers differently. A
+/// string is quoted, as in the headers of custom properties.
 pub(super) fn ascii(value: &Json) -> HeaderValue {
     let mut text = String::new();
     let mut units = [0; 2];

@@ -14,7 +14,7 @@ use crate::wire::amqp::Value;
 use crate::wire::amqp::message::{Message, MessageProperties};
 use crate::wire::media_type::is_media_type;
 
-/// The names that CloudEvents' own attributes and the body have taken.
+/// Names reserved for the context attributes of CloudEvents and for the body.
 const TAKEN: [&str; 10] = [
     "id",
     "source",
@@ -32,8 +32,8 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 const BYTES: &str = "application/octet-stream";
 
-/// Returns an event as it is. If it is a message, the data becomes the body of the message, and whatever else the
-/// sender stated becomes attributes.
+/// Returns a published event unchanged. For a message, returns an event whose data is the message body and whose
+/// attributes are the other values that the sender set.
 pub fn readable(event: &Event) -> Cow<'_, Event> {
     match of_event(event) {
         None => Cow::Borrowed(event),
@@ -55,7 +55,7 @@ pub fn readable_stored(stored: &StoredEvent) -> Cow<'_, StoredEvent> {
 
 fn of_message(event: &Event, message: &Message) -> Event {
     let properties = message.properties().unwrap_or_default();
-    // The sender may have given any text, and CloudEvents has media types alone.
+    // Service Bus accepts any text as a content type. CloudEvents accepts only a media type.
     let written = properties.content_type.as_deref();
     let given = written.filter(|text| is_media_type(text));
     let (data, content_type) = body(message.plain_body(), given);
@@ -71,7 +71,7 @@ fn of_message(event: &Event, message: &Message) -> Event {
     }
 }
 
-/// The data, and the type of it: JSON as it came, a text as a string of JSON, or bytes.
+/// Returns the data and its content type. JSON is kept as received, text becomes a JSON string, other data stays bytes.
 pub(super) fn body(body: Vec<u8>, given: Option<&str>) -> (EventData, Option<String>) {
     if body.is_empty() {
         return (EventData::Absent, given.map(str::to_owned));
@@ -86,7 +86,7 @@ pub(super) fn body(body: Vec<u8>, given: Option<&str>) -> (EventData, Option<Str
         let content_type = given.unwrap_or(JSON).to_owned();
         return (EventData::Json(text), Some(content_type));
     }
-    // A string under the type of JSON would be taken for a value of JSON.
+    // A text with a JSON content type would be read as a JSON value.
     let content_type = given.filter(|given| !is_json(given)).unwrap_or(TEXT);
     (
         EventData::Json(json!(text).to_string()),
@@ -102,8 +102,8 @@ fn bytes(body: &[u8], given: Option<&str>) -> (EventData, Option<String>) {
     )
 }
 
-/// Returns the event with another body of its message, given as the data that [`readable`] would show; `None` for an
-/// event that was published as such.
+/// Returns the event with its message body replaced by `json`, in the form that [`readable`] returns; `None` if the
+/// event was published as an event.
 pub fn with_data(event: &Event, json: &str) -> Option<Event> {
     let given = of_event(event)?.properties().ok()?.content_type;
     match serde_json::from_str::<String>(json) {
@@ -112,7 +112,7 @@ pub fn with_data(event: &Event, json: &str) -> Option<Event> {
     }
 }
 
-/// `application/json`, or a type that is written in JSON.
+/// Reports whether a content type is `application/json` or ends in `+json`.
 fn is_json(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case(JSON) || essence.to_ascii_lowercase().ends_with("+json")
@@ -122,7 +122,7 @@ fn is_no_text(c: char) -> bool {
     c.is_control() && !c.is_whitespace()
 }
 
-/// The type of the data, what Service Bus knows, and then what the application has set.
+/// Returns the attributes: the content type, then the Service Bus properties, then the application properties.
 fn attributes(
     message: &Message,
     properties: &MessageProperties,
@@ -165,14 +165,14 @@ fn attributes(
     attributes
 }
 
-/// The small letters and digits of a name: CloudEvents has no others.
+/// Returns the ASCII letters of a name in lower case, and its digits. CloudEvents allows no other characters.
 fn attribute_name(name: &str) -> String {
     let known = name.chars().filter(char::is_ascii_alphanumeric);
     known.map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Returns the value of an attribute: whole numbers of 32 bits and truth values stay, as CloudEvents has these types,
-/// and everything else becomes a text; `None` for null.
+/// Returns the value of an attribute as JSON text; `None` for null. 32-bit integers and booleans keep their type,
+/// because CloudEvents has these types. Any other value becomes a string.
 fn attribute_value(value: &Value) -> Option<String> {
     if *value == Value::Null {
         return None;

@@ -1,12 +1,12 @@
 //! The resource that a shared access signature is for.
 
-/// A host and a path, or a path alone. Scheme and port do not count: .NET's clients sign without the port, others with
-/// it.
+/// A host and a path, or a path alone. Scheme and port are ignored: .NET clients sign without the port, others with the
+/// port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenResource {
     /// In lower case, without its port; `None` for a path alone.
     host: Option<String>,
-    /// The parts of the path in lower case, none of them empty; without any, everything at the host.
+    /// The segments of the path in lower case, none of them empty. Without segments, the resource is the whole host.
     parts: Vec<String>,
 }
 
@@ -24,13 +24,13 @@ pub enum InvalidTokenResource {
 }
 
 impl TokenResource {
-    /// Reads a URL or a path. A text without a scheme is a path, unless its first part is one of `hosts`, which the
-    /// client may mean (with or without ports): people write `host/queue`, too.
+    /// Parses a URL or a path. A text without a scheme is a path, unless its first segment is one of `hosts` (with or
+    /// without a port), because clients also write `host/queue`.
     pub fn parse(text: &str, hosts: &[&str]) -> Result<Self, InvalidTokenResource> {
         if text.contains('#') {
             return Err(InvalidTokenResource::Fragment);
         }
-        // JavaScript's administration client signs the query, too, which says nothing of where the resource is.
+        // The JavaScript administration client also signs the query, which does not identify the resource.
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
         let (host, path) = match place.split_once("://") {
             Some((scheme, _)) if scheme.contains('/') => {
@@ -60,13 +60,13 @@ impl TokenResource {
         })
     }
 
-    /// Returns whether it is at one of these hosts, or names none.
+    /// Reports whether the resource is at one of `hosts` or names no host.
     pub fn is_at(&self, hosts: &[&str]) -> bool {
         let host = self.host.as_deref();
         host.is_none_or(|host| is_one_of(host, hosts))
     }
 
-    /// Returns whether it is what lies at `path`, or lies above that.
+    /// Reports whether the resource is `path` or a parent of `path`.
     pub fn covers(&self, path: &str) -> bool {
         let mut below = parts(path);
         self.parts
@@ -74,13 +74,13 @@ impl TokenResource {
             .all(|own| below.next().as_ref() == Some(own))
     }
 
-    /// Returns its path, without slashes around it.
+    /// Returns the path of the resource without leading and trailing slashes.
     pub fn path(&self) -> String {
         self.parts.join("/")
     }
 }
 
-/// Returns the paths of the resources that cover `path`: the whole, and each part of the way down to it.
+/// Returns the paths of the resources that cover `path`: the root, each parent, and `path` itself.
 pub fn covering(path: &str) -> impl Iterator<Item = String> {
     let down = parts(path).scan(String::new(), |above, part| {
         if !above.is_empty() {

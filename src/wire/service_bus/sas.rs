@@ -1,8 +1,8 @@
 //! Shared access signatures of Service Bus: `sr=<resource>&sig=<signature>&se=<expiry>&skn=<rule>`
 //! (rule S1.1).
 //!
-//! The parts come in any order. What is signed is the resource exactly as it came, since every SDK encodes it
-//! in its own way, and the key is the bytes of its text, not what that text means in base64.
+//! The fields come in any order. The signature covers the resource exactly as received, because each SDK encodes the
+//! resource differently. The HMAC key is the bytes of the key's text, not of the base64-decoded text.
 
 use aws_lc_rs::hmac;
 use base64::Engine;
@@ -12,10 +12,10 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use crate::base::Timestamp;
 use crate::model::access::Secret;
 
-/// A token taken apart; nothing in it is to be believed before [`Token::verify`].
+/// A parsed token. None of its fields can be trusted before the signature is verified.
 #[derive(Clone, Debug)]
 pub struct SasTokenText<'a> {
-    /// The resource as it came, which is what was signed.
+    /// The resource as received, which is the text that was signed.
     resource: &'a str,
     expiry: &'a str,
     signature: &'a str,
@@ -26,12 +26,12 @@ pub struct SasTokenText<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub until: Timestamp,
-    /// The index of the key that it was signed with.
+    /// The index of the key that signed the token.
     pub key: usize,
 }
 
-/// The reasons why a token grants nothing. They never show the token itself. Errors that Azure has, too, begin with its
-/// words, which programs compare.
+/// The reason why a token is rejected. No message contains the token. An error that Azure also reports begins with
+/// Azure's wording, because programs compare the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error(
@@ -46,7 +46,7 @@ pub enum TokenError {
 }
 
 impl<'a> SasTokenText<'a> {
-    /// Takes a token apart, without the scheme in front of it.
+    /// Parses a token without its scheme prefix.
     pub fn parse(text: &'a str) -> Result<Self, TokenError> {
         let part = |name: &str| {
             let parts = text.trim().split('&');
@@ -65,17 +65,17 @@ impl<'a> SasTokenText<'a> {
         })
     }
 
-    /// The rule that it says it was signed with.
+    /// Returns the name of the rule that the token claims to be signed with.
     pub fn rule(&self) -> &str {
         &self.rule
     }
 
-    /// The resource that it says it is for, with everything below it.
+    /// Returns the resource that the token claims to grant, which includes everything below that resource.
     pub fn resource(&self) -> Option<String> {
         decoded(self.resource)
     }
 
-    /// Checks signature and expiry; any of the keys will do.
+    /// Checks the signature against each of `keys`, and checks the expiry.
     pub fn verify<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k Secret>,
@@ -85,7 +85,7 @@ impl<'a> SasTokenText<'a> {
         let signature = STANDARD
             .decode(signature)
             .map_err(|_| TokenError::Malformed("its sig is not base64"))?;
-        // What is wrong with its form is said before any key is looked at, so that it tells nothing of one.
+        // Errors in the format are reported before any key is compared, so that they reveal nothing about a key.
         let seconds: i64 = self
             .expiry
             .parse()
@@ -105,7 +105,7 @@ impl<'a> SasTokenText<'a> {
     }
 }
 
-/// A token with which `key` of `rule` grants `resource`, a URL, until `expires_at`.
+/// Returns a token that grants the URL `resource` until `expires_at`, signed with `key` of `rule`.
 pub fn sign(resource: &str, rule: &str, expires_at: Timestamp, key: &Secret) -> String {
     let resource = encoded(resource);
     let expiry = (expires_at.as_ms() / 1_000).to_string();
@@ -115,8 +115,8 @@ pub fn sign(resource: &str, rule: &str, expires_at: Timestamp, key: &Secret) -> 
     format!("SharedAccessSignature sr={resource}&sig={signature}&se={expiry}&skn={rule}")
 }
 
-/// The connection string with which clients use the rule `name`, by one of its keys. It has a port, since without one
-/// clients connect to Azure's, and `UseDevelopmentEmulator` without TLS, since else they insist on it.
+/// Returns the connection string for the rule `name` with one of its keys. The string has a port, because clients
+/// otherwise use Azure's port. Without TLS it has `UseDevelopmentEmulator`, because clients otherwise require TLS.
 pub fn connection_string(public_url: &str, name: &str, key: &str) -> String {
     let (scheme, rest) = public_url.split_once("://").unwrap_or(("http", public_url));
     let host = rest.split('/').next().unwrap_or_default();

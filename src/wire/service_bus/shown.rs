@@ -67,7 +67,7 @@ enum ShownState {
 }
 
 impl ShownMessage {
-    /// A message as its receivers get it.
+    /// Converts a message in the form that its receivers get.
     pub fn of(message: &Message) -> Result<Self, DecodeError> {
         let properties = message.properties()?;
         let annotations = message.annotations()?;

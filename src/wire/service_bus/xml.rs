@@ -1,4 +1,4 @@
-//! XML documents as trees: small ones, that programs write for programs.
+//! Small XML documents as trees.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,13 +7,14 @@ use quick_xml::Reader;
 use quick_xml::escape::{resolve_predefined_entity, unescape};
 use quick_xml::events::{BytesStart, Event};
 
-/// How deep elements may stand in each other: twice as deep as what clients write.
+/// The maximum nesting depth of elements: twice the depth that clients write.
 const DEPTH_MAX: usize = 24;
 
-/// Attributes of one element: many times what clients write. Each is compared with those before it.
+/// The maximum number of attributes of an element: many times the number that clients write. The limit bounds the
+/// comparisons of each attribute with the previous ones.
 const ATTRIBUTES_MAX: usize = 64;
 
-/// Why a text is no document.
+/// The reason why a text is not a valid document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoXml {
     #[error("it is no XML: {0}")]
@@ -30,7 +31,7 @@ pub enum NoXml {
     Empty,
 }
 
-/// An element. Names that were read are without their prefixes.
+/// An element. Parsed names have no namespace prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     pub name: String,
@@ -80,7 +81,7 @@ impl Element {
     /// Reads a document.
     pub fn parse(text: &str) -> Result<Self, NoXml> {
         let mut reader = Reader::from_str(text);
-        // The last one is open; the first one stands for the document.
+        // The last element is the innermost open one. The first element represents the document.
         let mut open = vec![Self::default()];
         loop {
             let event = reader.read_event();
@@ -122,7 +123,7 @@ impl Element {
             let value = String::from_utf8_lossy(&read_attribute.value);
             let value = unescape(&value).map_err(|error| malformed(&error))?;
             let name = local_name(read_attribute.key.local_name().as_ref())?;
-            // Of those that differ in their prefixes alone, the first one counts.
+            // If names differ only in their prefix, the first attribute is used.
             if element.attribute(&name).is_none() {
                 element = element.with_attribute(&name, &value);
             }
@@ -131,7 +132,8 @@ impl Element {
     }
 }
 
-/// Returns a name without its prefix if XML has such names: what is written must be read again.
+/// Returns a name without its prefix. A name that is not valid in XML is an error, because written documents must be
+/// readable again.
 fn local_name(name: &[u8]) -> Result<String, NoXml> {
     let name = String::from_utf8_lossy(name);
     let begins = |c: char| c.is_alphabetic() || c == '_' || !c.is_ascii();
@@ -158,7 +160,7 @@ fn close(open: &mut [Element], ended: Element) {
     }
 }
 
-/// Returns the text of a reference, of which `name` stands between `&` and `;`.
+/// Returns the text of an entity or character reference; `name` is the part between `&` and `;`.
 fn resolved(name: &str) -> Result<String, NoXml> {
     if let Some(text) = resolve_predefined_entity(name) {
         return Ok(text.to_owned());
@@ -191,7 +193,7 @@ impl fmt::Display for Element {
     }
 }
 
-/// A text as it stands in an element or in an attribute.
+/// Escapes a text for an element or an attribute.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -200,7 +202,7 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // XML has no way to write them.
+            // XML cannot represent these characters.
             '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             c if c.is_control() && !matches!(c, '\n' | '\t') => escaped.push('\u{fffd}'),
             c => escaped.push(c),

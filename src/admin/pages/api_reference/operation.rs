@@ -6,13 +6,13 @@ use super::{elements, entries, said, shown};
 use crate::admin::lists::link;
 use crate::admin::lists::recipe::quoted;
 
-/// The methods of a path, in the order in which people think of them.
+/// The HTTP methods of a path, in the order in which they are shown.
 const METHODS: [&str; 6] = ["get", "put", "patch", "post", "delete", "options"];
 
 /// The ending of the operation ids of those operations that have a second path, that of Azure Resource Manager.
 pub(super) const SECOND_PATH: &str = "ByResourceId";
 
-/// An operation where it stands in the document.
+/// An operation, with its place in the OpenAPI document.
 #[derive(Clone, Copy)]
 pub(super) struct DocumentedOperation<'a> {
     pub(super) path: &'a str,
@@ -52,7 +52,7 @@ impl<'a> DocumentedOperation<'a> {
         elements(&self.item["parameters"]).chain(elements(&self.json["parameters"]))
     }
 
-    /// Who may ask, in words.
+    /// Describes who may call the operation.
     pub(super) fn takes(&self) -> &'a str {
         let is_open = elements(&self.json["security"]).next().is_none();
         let otherwise = if is_open { "none" } else { "key or operator" };
@@ -66,7 +66,7 @@ impl<'a> DocumentedOperation<'a> {
         format!("{names} {summary} {description}").to_lowercase()
     }
 
-    /// Path and query, with an example for every parameter that must be there.
+    /// Returns the path and query, with an example value for every required parameter.
     fn target(&self) -> String {
         let (mut path, mut query) = (self.path.to_owned(), Vec::new());
         for parameter in self.parameters() {
@@ -92,7 +92,7 @@ pub(super) fn curl(server: &str, operation: &DocumentedOperation<'_>) -> String 
         method => format!("curl -X {method} {url}"),
     };
     let mut add = |flag: &str| command += &format!(" \\\n  {flag}");
-    // The first of the credentials that open it.
+    // The example uses the first credential that the operation accepts.
     if let Some((name, _)) = entries(&operation.json["security"][0]).next() {
         add(match name.as_str() {
             "token" => "-H \"Authorization: Bearer $TOKEN\"",
@@ -100,7 +100,7 @@ pub(super) fn curl(server: &str, operation: &DocumentedOperation<'_>) -> String 
             _ => "-H \"Authorization: $SIGNATURE\"",
         });
     }
-    // JSON needs least to be said.
+    // JSON is preferred, since it needs the least explanation.
     let contents = || entries(&operation.json["requestBody"]["content"]);
     let json = contents().find(|(kind, _)| *kind == "application/json");
     if let Some((kind, content)) = json.or_else(|| contents().next()) {

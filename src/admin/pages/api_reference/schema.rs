@@ -6,20 +6,20 @@ use serde_json::Value;
 use super::DocumentedOperation;
 use crate::admin::widgets::part;
 
-/// Where schemas stand in the document.
+/// Prefix of references to schemas in the OpenAPI document.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// The elements of a list; none of what is no list.
+/// Returns the elements of a JSON array; none if the value is not an array.
 pub(super) fn elements(json: &Value) -> impl Iterator<Item = &Value> {
     json.as_array().into_iter().flatten()
 }
 
-/// The members of an object; none of what is no object.
+/// Returns the members of a JSON object; none if the value is not an object.
 pub(super) fn entries(json: &Value) -> impl Iterator<Item = (&String, &Value)> {
     json.as_object().into_iter().flatten()
 }
 
-/// A text without the marks of code, which pages show as they are.
+/// Returns a text without its backticks, which pages would show literally.
 pub(super) fn said(json: &Value) -> String {
     json.as_str().unwrap_or_default().replace('`', "")
 }
@@ -29,18 +29,18 @@ pub(super) fn said(json: &Value) -> String {
 #[template(path = "widgets/api_kind.html")]
 pub(super) struct ValueKind<'a>(pub(super) &'a Value);
 
-/// The properties of an object, and those of the objects within by dotted names.
+/// Rows for the properties of an object. Properties of nested objects have dotted names.
 #[derive(Template)]
 #[template(path = "widgets/api_rows.html")]
 pub(super) struct PropertyRows<'a> {
     object: &'a Value,
-    /// Stands before their names.
+    /// Prefix of the property names.
     above: String,
 }
 
 part!(ValueKind<'_>, PropertyRows<'_>);
 
-/// The schemas that an operation speaks of, and those that they speak of in turn.
+/// Returns the schemas that an operation references, directly or through other schemas.
 pub(super) fn named<'a>(
     document: &'a Value,
     operation: &DocumentedOperation<'a>,
@@ -59,7 +59,7 @@ pub(super) fn named<'a>(
     found
 }
 
-/// Notes the schemas that are named in `json`.
+/// Adds the schemas that `json` references to `found`.
 fn note<'a>(json: &'a Value, all: &'a Value, found: &mut Vec<(&'a str, &'a Value)>) {
     elements(json).for_each(|each| note(each, all, found));
     entries(json).for_each(|(_, each)| note(each, all, found));
@@ -69,7 +69,7 @@ fn note<'a>(json: &'a Value, all: &'a Value, found: &mut Vec<(&'a str, &'a Value
     }
 }
 
-/// The objects with properties of their own that a value of a named schema can be.
+/// Returns the object schemas with properties that a value of a named schema can have.
 pub(super) fn forms(schema: &Value) -> Vec<&Value> {
     let all = elements(&schema["anyOf"]).chain([schema]);
     all.filter(has_own).collect()
@@ -128,7 +128,7 @@ impl<'a> PropertyRows<'a> {
     }
 }
 
-/// A value of JSON as people read it: texts without their quotes.
+/// Returns a JSON value as readable text, with strings unquoted.
 pub(super) fn shown(json: &Value) -> String {
     let text = json.as_str();
     text.map_or_else(|| json.to_string(), str::to_owned)

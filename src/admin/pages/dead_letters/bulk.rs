@@ -1,5 +1,5 @@
 //! Actions on all dead letters that match a filter: resubmit them in a replay job, remove them from their queues, or
-//! download them. Each of them first shows how many there are.
+//! download them. The first two show the number of dead letters before they run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,10 @@ use crate::store::StoreError;
 use crate::store::views::{DeadLetterQuery, DeliveryRow, NUMBERS_MAX};
 use crate::wire::resource::ReplayRequest;
 
-/// How long one request removes dead letters; whoever sent it may send it again.
+/// Maximum time for which one request removes dead letters. The request can be repeated to remove the rest.
 const PURGE_TIME: Duration = Duration::from_secs(10);
 
-/// How many there are, if any, in words as well.
+/// Returns the number of dead letters, also in words, or an error if there are none.
 fn some(count: u64) -> PageResult<(u64, String)> {
     if count == 0 {
         return Err(PageError::rejected("no dead letters match this filter"));
@@ -43,7 +43,7 @@ fn source(search: &SearchForm, visitor: &Visitor) -> PageResult<ReplaySource> {
     Ok(ReplaySource { of, filter })
 }
 
-/// Shows how many would be sent again, and asks where and how fast.
+/// Shows how many dead letters would be resubmitted, and asks for the target and the rate.
 pub(crate) async fn ask_to_replay(Query(search): Query<SearchForm>, call: Call) -> PageResult {
     draw_form(&call, &search, ResubmitForm::with(String::new())).await
 }
@@ -55,7 +55,7 @@ async fn draw_form(call: &Call, search: &SearchForm, form: FilledForm<ResubmitFo
     answer!("pages/replay_dead_letters.html", &call.visitor, format!("{button}?"), {
         form: FilledForm<ResubmitForm> = form,
         button: String = button,
-        // What they are chosen by.
+        // The criteria of the filter that selects the dead letters.
         chosen: Vec<(&'static str, String)> = filters(&source.filter, &call.broker.registry()),
         back: String = format!("{LIST}{}", search.query()),
     }, form)
@@ -77,7 +77,7 @@ pub(crate) async fn replay(Query(search): Query<SearchForm>, call: Call) -> Page
     call.visitor.leave(Flash::done(said), &job.page()).await
 }
 
-/// Asks before dead letters are taken away, with their exact number.
+/// Asks for confirmation before dead letters are removed, with their exact number.
 pub(crate) async fn ask_to_purge(Query(search): Query<SearchForm>, call: Call) -> PageResult {
     let filter = search.dead_letters(&call.visitor)?;
     let (_, count) = some(call.views.count_dead_letters(filter).await?)?;
@@ -129,7 +129,8 @@ pub(super) fn all(filter: DeadLetterFilter, limit: usize) -> DeadLetterQuery {
     }
 }
 
-/// The records of all that are meant, as Azure writes them: one on a line, or as one array.
+/// Downloads the records of all dead letters that match the filter, in the format of Azure: one per line, or as one
+/// JSON array.
 pub(crate) async fn download(
     memory: Option<Extension<RequestMemory>>,
     Query(search): Query<SearchForm>,
@@ -148,12 +149,12 @@ pub(crate) async fn download(
     Ok(streamed(name, framing, memory, records))
 }
 
-/// Records that are still to be written to a file.
+/// Dead letter records that are still to be written to a file.
 struct DeadLetterRecords {
     site: Arc<Site>,
-    /// For the next ones; `None` if there are none.
+    /// The query for the next rows; `None` if there are no more.
     query: Option<DeadLetterQuery>,
-    /// Rows that were found and not written.
+    /// Rows that were found and are not written yet.
     rows: IntoIter<DeliveryRow>,
 }
 
@@ -163,7 +164,7 @@ impl Rows for DeadLetterRecords {
             for row in self.rows.by_ref() {
                 let event = self.site.views.event(row.event).await?;
                 let registry = self.site.broker.registry();
-                // What went meanwhile is left out.
+                // An event that has been deleted meanwhile is left out.
                 if let Some(record) = event.and_then(|it| row.record(&it.stored, &registry)) {
                     return Ok(Some([&on_one_line(record)[..], b"\n"].concat()));
                 }

@@ -1,4 +1,4 @@
-//! The list of dead letters: what they are about together, and each of them.
+//! The list of dead letters: a summary in groups, and each dead letter.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -29,18 +29,18 @@ use crate::model::registry::Registry;
 use crate::store::StoreError;
 use crate::store::views::{DeadLetterGroup, DeliveryRow, GroupBy, PageOf, TrafficOf};
 
-/// Groups told above them; the rest is counted.
+/// Maximum number of groups shown above the list. Further groups are only counted.
 const GROUPS_SHOWN: usize = 12;
 
-/// Groups of these that are seen at once, so that the list itself begins on the first screen of a laptop; the
-/// rest is folded away, unless somebody has asked for groups.
+/// Number of groups that are visible at first, so that the list itself begins on the first screen of a laptop. Further
+/// groups are collapsed, unless the reader has chosen a grouping.
 const GROUPS_FIRST: usize = 3;
 
 #[derive(Default)]
 struct GroupTable {
     rows: Vec<GroupRow>,
     folded: Vec<GroupRow>,
-    /// Groups beyond those that are shown.
+    /// Number of groups that are not shown.
     more: usize,
     /// Is true if older dead letters were not looked at.
     is_partial: bool,
@@ -48,14 +48,14 @@ struct GroupTable {
 
 struct GroupRow {
     name: String,
-    /// Whose they are, where they are all of one subscription.
+    /// The subscription of the dead letters, if all belong to one.
     of: String,
     hint: &'static str,
     code: String,
     count: u64,
-    /// Chooses them; `None` where no filter does.
+    /// The query that selects the dead letters of the group; `None` if no filter can.
     query: Option<String>,
-    /// When the newest came, or its day where no more is known.
+    /// Time of the newest dead letter, or its day if only that is known.
     newest: Time,
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn list(Query(search): Query<SearchForm>, call: Call) -> PageRe
     let meant = filter.as_ref();
     let matching = meant.and_then(|filter| count(filter, &summary, registry));
     let mut list = ListPage::new(LIST, &form).with_older(found.next_before, &form);
-    // Groups leave out nothing.
+    // Grouping alone does not count as a filter, since it hides no rows.
     list.is_filtered = !search.query().is_empty();
     let rows = found.rows.len() as u64;
     list.shown = match matching.filter(|all| *all > rows) {
@@ -103,12 +103,12 @@ pub(crate) async fn list(Query(search): Query<SearchForm>, call: Call) -> PageRe
     let by = GroupBy::from_name(&search.group);
     let groups = match (&filter, by) {
         (Some(filter), Some(by)) => grouped(&call, filter, by, search).await?,
-        // Who looks for something knows what it is about.
+        // The summary by subscription is for the whole list only: a reader who filters knows the subject already.
         (Some(_), None) if list.is_whole() => by_subscription(&summary, &found.rows, registry),
         (Some(_) | None, _) => GroupTable::default(),
     };
     let chart = match filter {
-        // Charts know no reasons.
+        // Charts do not distinguish reasons.
         Some(of) if list.is_first() && rows > 0 && is_counted(&of) && of.reason.is_none() => {
             Some(chart(&call, &of).await?)
         }
@@ -118,7 +118,7 @@ pub(crate) async fn list(Query(search): Query<SearchForm>, call: Call) -> PageRe
     answer!("pages/dead_letters.html", visitor, "Dead letters", {
         rows: Vec<DeliveryRow> = rows.collect(),
         groups: GroupTable = groups,
-        // New ones over the last day; `None` where the page is about others.
+        // Chart of new dead letters over the last day; `None` if it would not match the rows of the page.
         chart: Option<TrafficCharts> = chart,
         list: ListPage = list,
         form: FilledForm<SearchForm> = form,
@@ -155,7 +155,7 @@ async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<TrafficCharts, 
     TrafficCharts::read(call, of, &RangeChoice::default(), "", since).await
 }
 
-/// How many a filter means, where that is known without looking for them.
+/// Returns the number of dead letters that match a filter, if it is known without a search.
 fn count(filter: &DeadLetterFilter, all: &[DeadLetterGroup], registry: &Registry) -> Option<u64> {
     let (own, reason) = (filter.subscription, filter.reason.as_ref());
     let meant = all.iter().filter(|group| {
@@ -255,7 +255,7 @@ async fn grouped(
     })
 }
 
-/// The ways to group what is listed: where each leads, what it is called, and whether it is chosen.
+/// Returns the ways to group the list: the address, the label, and a flag for the chosen one.
 fn groupings(search: &SearchForm) -> [(String, &'static str, bool); 4] {
     let ways = [
         ("", "Reason"),

@@ -1,4 +1,4 @@
-//! The pages of dead letters: find them, see why, resubmit them, one by one, edited or all at once.
+//! The pages of dead letters: find them, see the reason, and resubmit them one by one, edited, or all at once.
 
 mod bulk;
 mod edit;
@@ -32,7 +32,7 @@ const LIST: &str = "/admin/dead-letters";
 /// A delivery that is a dead letter, or was one.
 pub(crate) struct DeadLetterKey {
     detail: DeliveryDetail,
-    /// Why it cannot be resubmitted.
+    /// The reason that the delivery cannot be resubmitted.
     obstacle: Option<String>,
 }
 
@@ -89,20 +89,20 @@ impl DeadLetterKey {
     }
 }
 
-/// The request by which it is sent, without its secrets.
+/// The webhook request of the delivery, without its secrets.
 struct SentRequest {
     url: String,
     headers: Vec<(String, String)>,
     body: String,
 }
 
-/// One dead letter; its page stays when it has been resubmitted.
+/// Shows one dead letter. The page remains after the dead letter is resubmitted.
 pub(crate) async fn show(call: Call<DeadLetterKey>) -> PageResult {
     let row = &call.of.detail.row;
     let damage = "Its event is damaged and cannot be read, so it cannot be resubmitted.";
     let (event, damage) = match call.views.event(row.event).await {
         Ok(event) => (event.map(|event| event.stored), None),
-        // That may be why it was given up, which the page is there to tell.
+        // An unreadable event may be the reason for the dead letter, so the page is shown anyway.
         Err(error) if error.is_unreadable() => (None, Some(damage.to_owned())),
         Err(error) => return Err(error.into()),
     };
@@ -117,15 +117,14 @@ pub(crate) async fn show(call: Call<DeadLetterKey>) -> PageResult {
     answer!("pages/dead_letter.html", &call.visitor, format!("Dead letter {}", row.id), {
         recipe: Recipe = recipe,
         request: Option<SentRequest> = request,
-        // `None` if it is gone, or cannot be read.
+        // The event data; `None` if the event is deleted or cannot be read.
         data: Option<BodyView> = event.map(|event| events::data_of(&event, "", call.visitor.role)),
         obstacle: Option<String> = damage.or(call.of.obstacle),
         delivery: DeliveryCard = card.on_its_own_page(),
     })
 }
 
-/// Drafts the request with the code that delivers; `None` where no webhook is called, or where the subscription is
-/// gone.
+/// Builds the request with the delivery code; `None` if the subscription has no webhook or is deleted.
 fn request_of(call: &Call<DeadLetterKey>, event: &StoredEvent) -> Option<SentRequest> {
     let (registry, row) = (call.broker.registry(), &call.of.detail.row);
     let (topic, subscription) = registry.subscription(row.subscription_id)?;
@@ -140,7 +139,7 @@ fn request_of(call: &Call<DeadLetterKey>, event: &StoredEvent) -> Option<SentReq
     let mappings = webhook.attribute_mappings.iter();
     let hidden = mappings.filter(|each| match each.value {
         AttributeValue::Static { is_secret, .. } => is_secret,
-        // It comes from the event, perhaps from its data.
+        // A dynamic value comes from the event and may reveal its data.
         AttributeValue::Dynamic { .. } => !call.visitor.sees_data(),
     });
     let hidden: Vec<&str> = hidden.map(|each| each.name.as_str()).collect();

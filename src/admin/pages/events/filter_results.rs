@@ -33,7 +33,7 @@ pub(crate) struct Row {
     matched: bool,
     /// The result of the present filter for a stored event that the subscription did not get.
     now: Option<Explanation>,
-    /// Where to send the event after all, for those who may.
+    /// The address for sending the event to the subscription anyway, if the visitor may do so.
     send: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The pages of events: the list, its file, and one event.
+//! The pages of events: the list, its download, and one event.
 
 mod filter_results;
 mod send;
@@ -41,13 +41,14 @@ use crate::wire::stored_event::StoredEventBody;
 
 const PATH: &str = "/admin/events";
 
-/// Icons that one row shows; of more deliveries the words tell.
+/// Maximum number of icons in a row. Further deliveries are described in words.
 const ICONS_MAX: usize = 4;
 
-/// Events that one file has at most: as many as an editor still opens.
+/// Maximum number of events in a file. An editor can still open a file of this size.
 const FILE_EVENTS_MAX: usize = 10_000;
 
-/// Searches without a full page after which a file ends: a million events looked at, some seconds of reading.
+/// Maximum number of searches for a file that end without a full page. This is about a million events read, which takes
+/// some seconds.
 const BARREN_SEARCHES_MAX: usize = 50;
 
 pub(crate) fn events_of(topic: &TopicName) -> String {
@@ -74,7 +75,7 @@ impl EventTable {
         }
     }
 
-    /// On the page of their topic.
+    /// Leaves out the topic of each row, for the page of that topic.
     pub(crate) fn of_topic(self) -> Self {
         let with_topic = false;
         Self { with_topic, ..self }
@@ -134,7 +135,7 @@ pub(crate) async fn list(Query(search): Query<SearchForm>, call: Call) -> PageRe
         published: u64 = days.values().flat_map(|day| day.published).sum(),
         kept_for: Duration = call.broker.options().retention.delivered,
         table: EventTable = EventTable::new(found.rows, empty),
-        // A search that ended before the oldest event.
+        // The progress of a search that ended before the oldest event.
         cut: Option<SearchProgress> = found.progress,
     })
 }
@@ -161,7 +162,7 @@ fn recipe(call: &Call, search: &SearchForm) -> Recipe {
     Recipe::of(call, &link("/everpost/events", &flags), command)
 }
 
-/// The newest events that are meant, each on a line as the management API shows it.
+/// Downloads the newest events that match the filter, one per line, as the management API shows them.
 pub(crate) async fn export(
     memory: Option<Extension<RequestMemory>>,
     Query(search): Query<SearchForm>,
@@ -180,13 +181,13 @@ pub(crate) async fn export(
 /// Events that are still to be written to a file.
 struct FileEvents {
     views: Views,
-    /// For the next ones; `None` if there are none.
+    /// The query for the next rows; `None` if there are no more.
     query: Option<EventQuery>,
-    /// Rows that were found and not written.
+    /// Rows that were found and are not written yet.
     rows: IntoIter<EventRow>,
-    /// How many may still be found.
+    /// Number of rows that may still be added to the file.
     left: usize,
-    /// Searches without a full page that there may still be.
+    /// Number of searches that may still end without a full page.
     searches: usize,
 }
 
@@ -208,7 +209,7 @@ impl Rows for FileEvents {
     async fn next(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
         loop {
             for row in self.rows.by_ref() {
-                // What has gone meanwhile is left out.
+                // An event that has been deleted meanwhile is left out.
                 if let Some(event) = self.views.event(row.key).await? {
                     let body = StoredEventBody::new(&event.stored, &event.topic, event.matched);
                     return Ok(Some(line(&body)));

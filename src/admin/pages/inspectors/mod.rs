@@ -34,10 +34,10 @@ use crate::wire::resource::SubscriptionContext;
 
 const LIST: &str = "/admin/inspectors";
 
-/// Requests on a page.
+/// Number of requests on a page.
 const SHOWN: usize = 20;
 
-/// Bytes of a body that are shown among others.
+/// Maximum bytes of a body that are shown in a list of requests.
 const BODY_SHOWN: usize = 4_096;
 
 pub(crate) async fn list(call: Call) -> PageResult {
@@ -53,7 +53,7 @@ pub(crate) async fn list(call: Call) -> PageResult {
     let recipe = Recipe::list(&call, "inspectors", "inspectors list", &[]);
     answer!("pages/inspectors.html", &call.visitor, "Inspectors", {
         list: ListPage = ListPage::whole(rows.len(), ["inspector", "inspectors"], recipe),
-        // Each with its newest request.
+        // The inspectors, each with its newest request.
         rows: Vec<(Inspector, Option<InspectedRequest>)> = rows,
         site: Arc<Site> = call.site,
     })
@@ -92,12 +92,12 @@ pub(crate) async fn show(Query(asked): Query<Names>, call: Call<Inspector>) -> P
         })
     };
     answer!("pages/inspector.html", &call.visitor, format!("Inspector {name}"), {
-        // Those that it can be subscribed to.
+        // The topics that the inspector can be subscribed to.
         topics: Vec<Arc<TopicEntry>> = call.broker.registry().custom_topics().filter(is_new).cloned().collect(),
         subscriptions: Vec<Arc<EventSubscription>> = subscriptions.clone(),
         requests: Vec<RequestCard> = found.rows.into_iter().enumerate().map(card).collect(),
         is_first: bool = is_first,
-        // Where the next page begins.
+        // The position at which the next page begins.
         next: Option<u64> = found.next_before,
         recipe: Recipe = Recipe::of(&call, &api, format!("everpost inspectors requests {name}")),
         inspector: Inspector = call.of,
@@ -128,13 +128,13 @@ pub(crate) async fn show_request(call: Call<Inspector>) -> PageResult {
     })
 }
 
-/// A request, folded up or not.
+/// A request, collapsed or expanded.
 #[derive(Template)]
 #[template(path = "widgets/inspected.html")]
 struct RequestCard {
     body: KeptBody,
     request: InspectedRequest,
-    /// The page of the request alone, if more is kept than is shown.
+    /// The address of the page of this request, if more of its body is kept than is shown.
     more: Option<String>,
     open: bool,
 }
@@ -142,7 +142,7 @@ struct RequestCard {
 part!(RequestCard);
 
 impl RequestCard {
-    /// With at most so many bytes of its body.
+    /// Creates a card that shows at most `most` bytes of the body.
     fn new(inspector: &InspectorName, request: InspectedRequest, most: usize, open: bool) -> Self {
         let kept = &request.body_start;
         let is_cut = most < kept.len();
@@ -155,7 +155,7 @@ impl RequestCard {
     }
 }
 
-/// By the days on which they came.
+/// Groups the requests by the day on which they were received.
 fn days(cards: &[RequestCard]) -> Vec<(String, &[RequestCard])> {
     let day = |card: &RequestCard| Time::long_day(card.request.received_at);
     let days = cards.chunk_by(|a, b| day(a) == day(b));

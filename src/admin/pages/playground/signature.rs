@@ -12,10 +12,10 @@ use crate::model::limits::PUBLISH_BYTES_MAX;
 use crate::model::signing::SigningSecret;
 use crate::wire::signature::{ID, NotSigned, SIGNATURE, TIMESTAMP, TOLERANCE, verify};
 
-/// Bytes of a pasted header; signatures with five secrets have less than 300.
+/// Maximum bytes of a pasted header. A header with signatures of five secrets has less than 300 bytes.
 const HEADER_BYTES_MAX: usize = 4_096;
 
-/// Bytes of a pasted body: as many as a batch of events has by its preferred size.
+/// Maximum bytes of a pasted body: the preferred size of a batch of events.
 const BODY_BYTES_MAX: usize = PUBLISH_BYTES_MAX;
 
 /// The result of checking a signature, with the likely cause of a wrong one.
@@ -23,7 +23,7 @@ const BODY_BYTES_MAX: usize = PUBLISH_BYTES_MAX;
 #[template(path = "widgets/signature.html")]
 pub(super) struct SignatureVerdict {
     why_not: Option<NotSigned>,
-    /// When it was signed, by its timestamp.
+    /// Time of the signature, from its timestamp.
     sent_at: Option<Timestamp>,
     /// Is true if the signature would have been right at that time.
     was_right: bool,

@@ -29,13 +29,14 @@ use crate::wire::{duration, resource};
 #[serde(transparent)]
 pub(crate) struct QueueForm(Form);
 
-/// The field for how long a queue remembers message ids in order to detect duplicates.
+/// The field for the duration for which a queue remembers message ids to detect duplicates.
 pub(crate) const WINDOW: &str = "duplicateDetectionHistoryTimeWindow";
 
 /// The filter of the first rule of a new subscription.
 const FILTER: &str = "filter";
 
-/// On unless it is said to be off, which an empty tick does not say.
+/// The property is on unless it is set to `false`. A form does not submit an unticked checkbox, so `false` must be set
+/// explicitly.
 const FILTER_ERRORS: &str = "deadLetteringOnFilterEvaluationExceptions";
 
 impl Sheet<()> for QueueForm {
@@ -116,7 +117,7 @@ impl Sheet<QueueName> for QueueForm {
     }
 
     async fn save(&self, call: &Call<QueueName>) -> PageResult {
-        // The form does not have what cannot be changed.
+        // The form has no fields for immutable properties.
         let pull = &call.of.definition.pull;
         let mut fixed = json!({ "requiresSession": pull.receiving.has_sessions });
         for (name, text) in pull.upkeep.inert_in(call.broker.options().service_bus_tier) {
@@ -157,7 +158,7 @@ impl QueueForm {
         Self::without_end(form, definition.time_to_live)
     }
 
-    /// The fields with the names of the queues that messages go on to, in place of what names them there.
+    /// Sets the fields for forwarding to the names of the target queues, in place of the references in the definition.
     fn with_names(mut form: Form, rules: &ReceiveRules) -> Form {
         for reference in rules.references() {
             form.set(reference.property, reference.to.as_str());
@@ -172,7 +173,7 @@ impl QueueForm {
         Self(form)
     }
 
-    /// Reads what the form defines beside what is `fixed`, or all that is wrong with it.
+    /// Parses the queue from the form and the `fixed` properties, or returns all errors.
     fn read_queue(&self, fixed: &Value) -> Result<QueueDefinition, Vec<FormError>> {
         let blank = json!({ "properties": fixed });
         Shape::of::<QueueRequest>().define(&self.0, blank, parse_queue)
@@ -226,7 +227,7 @@ impl QueueForm {
         call.visitor.leave(done, &queue.page()).await
     }
 
-    /// For all messages unless the form has a filter.
+    /// Returns the first rule, which matches all messages unless the form has a filter.
     fn first_rule(&self) -> Result<Rule, FormError> {
         let mut first = Rule::default_rule();
         if let Some(sql) = self.0.filled(FILTER) {

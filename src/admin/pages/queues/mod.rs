@@ -56,7 +56,7 @@ impl QueueName {
         self.topic.subscription_kind(&self.subscription) == SubscriptionKind::ServiceBus
     }
 
-    /// The page of a queue, or of a subscription of a Service Bus topic; others have none of these.
+    /// Returns the page of a queue or of a subscription of a Service Bus topic; `None` for other subscriptions.
     pub(crate) fn page_of(topic: &TopicEntry, own: &EventSubscription) -> Option<String> {
         let name = topic.topic.name.as_str();
         match topic.subscription_kind(own) {
@@ -78,7 +78,7 @@ impl QueueName {
         (Arc::clone(&self.topic), Arc::clone(&self.subscription))
     }
 
-    /// Where messages to it are typed.
+    /// Returns the address of the form for sending messages to the queue.
     pub(crate) fn sends_at(&self) -> String {
         let page = if self.is_subscription() {
             paths::service_bus_topic_page(self.topic_name().as_str())
@@ -118,7 +118,7 @@ impl Subject for QueueName {
     }
 }
 
-/// `12`, or `12+` where not all were counted.
+/// Formats a count as `12`, or as `12+` if not everything was counted.
 pub(crate) fn counted(count: u64, is_partial: bool) -> String {
     let more = if is_partial && count > 0 { "+" } else { "" };
     format!("{}{more}", print::count(count))

@@ -28,22 +28,22 @@ use crate::store::views::{MessageCounts, QUEUE_COUNTED_MAX, SESSION_COUNTED_MAX,
 use crate::wire::duration::DURATION_MAX;
 use crate::wire::service_bus::sas::connection_string;
 
-/// Messages, and sessions, on a page.
+/// Number of messages, and of sessions, on a page.
 const SHOWN: usize = 20;
 
-/// Which of its messages and sessions a page shows.
+/// The messages and sessions of a queue that a page shows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ShownPlace {
     /// The number of the first message.
     from: String,
-    /// The messages of this session alone.
+    /// The session whose messages are shown; empty for all messages.
     session: String,
-    /// The name behind which sessions begin.
+    /// The session id after which the list of sessions begins.
     after: String,
 }
 
-/// How clients reach a queue or a topic.
+/// The connection details of a queue or a topic for its clients.
 pub(crate) struct QueueAccess {
     /// The connection string as a JSON string, which is also one in Python. A hidden key is replaced by `KEY`.
     pub(crate) connection: Value,
@@ -87,7 +87,7 @@ async fn draw_queue(call: &Call<QueueName>, place: &ShownPlace, shown: Vec<KeyNa
     answer!("pages/queue.html", visitor, of.name(), {
         counts: MessageCounts = counts.await?.pop().unwrap_or_default(),
         messages: Vec<QueuedMessage> = messages.collect(),
-        // The pages around: of messages, then of sessions; `None` where there is no other.
+        // Links to other pages of messages, then of sessions; `None` if there is no such page.
         first: Option<String> = (from > 0).then(|| at(ShownPlace { from: String::new(), ..place.clone() })),
         next: Option<String> = next.first().map(|next| {
             at(ShownPlace { from: next.delivery.number.to_string(), ..place.clone() })
@@ -96,9 +96,9 @@ async fn draw_queue(call: &Call<QueueName>, place: &ShownPlace, shown: Vec<KeyNa
         next_sessions: Option<String> = sessions.as_ref().and_then(|page| page.next_before.clone())
             .map(|after| at(ShownPlace { after, ..ShownPlace::default() })),
         sessions: Option<Vec<SessionRow>> = sessions.map(|page| page.rows),
-        // The one whose messages are shown alone.
+        // The session to which the messages are limited.
         session: Option<String> = session.clone(),
-        // Of a queue; a subscription is reached by the connection string of its topic.
+        // The connection details of a queue. A subscription is reached with the connection string of its topic.
         access: Option<QueueAccess> = access,
         rules_of_it: Vec<BusRule> = BusRule::all_of(call),
         recipe: Recipe = recipe,

@@ -1,4 +1,4 @@
-//! The rules of a subscription: their form, and which of the messages that were sent lately one would match.
+//! The rule form of a subscription, and the trial of a rule filter on recently sent messages.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl BusRule {
         resource::render_rule(&self.of.topic, &self.of.subscription, &self.rule)
     }
 
-    /// Returns the filter of the rule in the syntax of SQL.
+    /// Returns the filter of the rule in SQL syntax.
     pub(crate) fn filter(&self) -> String {
         resource::filter_text(&self.document()["properties"])
     }
@@ -78,7 +78,7 @@ impl Subject for BusRule {
     }
 }
 
-/// The form of a rule. Its fields are named by their paths in the document.
+/// The form of a rule. Each field name is a path in the document.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct RuleForm(Form);
@@ -144,8 +144,8 @@ async fn put<S>(call: &Call<S>, of: &QueueName, rule: Rule, kind: Put, said: &st
 }
 
 impl RuleForm {
-    /// The rule with the name of `like`, or all that is wrong with it. The values of names behind @ are not in the form:
-    /// they stay as they are `shown`.
+    /// Returns the rule with the name of `like`, or all errors in the form. Values with a name after @ are not in the
+    /// form and keep their value in `shown`.
     fn read(&self, like: &Rule, shown: &Value) -> Result<Rule, Vec<FormError>> {
         let kind = self.0.text(TYPE);
         let kept = |part: &str| {
@@ -162,7 +162,7 @@ impl RuleForm {
             "CorrelationFilter" => properties["correlationFilter"] = json!({}),
             _ => {}
         }
-        // What is typed for another kind is not meant.
+        // Fields that belong to another kind of filter are ignored.
         let form = self.0.without(|name| {
             let filter = name.split_once('.').filter(|(part, _)| *part != "action");
             filter.is_some_and(|(part, _)| !part.eq_ignore_ascii_case(kind))
@@ -195,7 +195,7 @@ impl Deletable for BusRule {
     }
 }
 
-/// The filter to try: that of an existing rule, or a condition that was typed.
+/// The filter to try: the filter of an existing rule, or a typed condition.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RuleTrial {
@@ -236,7 +236,7 @@ pub(crate) async fn try_rule(Query(asked): Query<RuleTrial>, call: Call<QueueNam
     let title = name.map_or("Try a filter".to_owned(), |name| format!("Try rule {name}"));
     answer!("pages/bus_rule_trial.html", &call.visitor, title, {
         form: FilledForm<RuleTrial> = form,
-        // The rule that is tried, if it is one that there is.
+        // The rule under trial, if it already exists.
         rule: Option<BusRule> = rule,
         trial: Option<TrialText> = trial,
         of: QueueName = call.of,
@@ -244,7 +244,7 @@ pub(crate) async fn try_rule(Query(asked): Query<RuleTrial>, call: Call<QueueNam
 }
 
 impl RuleTrial {
-    /// The filter, and how many messages to try it on; `None` for nothing.
+    /// Returns the filter and the number of messages to try it on; `None` if there is nothing to try.
     fn read(&self, rule: Option<&BusRule>) -> Result<Option<(RuleFilter, usize)>, Vec<FormError>> {
         let typed = match given(&self.last) {
             None => Some(TRIAL_EVENTS),

@@ -1,4 +1,4 @@
-//! The form that makes and changes event subscriptions.
+//! The form that creates and changes event subscriptions.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Subject for Editing {
 }
 
 impl Editing {
-    /// Where the form is sent to be saved, or with `/draft` to be drawn again.
+    /// Returns the address that saves the form, or with `/draft` the address that redraws it.
     fn address(&self, kind: DefinitionKind, end: &str) -> String {
         let page = self.page();
         match (&self.current, kind) {
@@ -82,7 +82,7 @@ impl Editing {
         }
     }
 
-    /// The form before anybody has sent it; the address chooses how a new one of a namespace topic delivers.
+    /// Returns the initial form. For a new subscription of a namespace topic, the address selects the delivery mode.
     fn draft(&self, asked: &Names) -> SubscriptionDraft {
         let current = self.current.as_deref();
         let mode = match (current, name_of(asked, "deliveryMode")) {
@@ -113,7 +113,7 @@ async fn draw_form(
     };
     answer!("pages/subscription_form.html", &call.visitor, title, {
         of: Editing = call.of.clone(),
-        // What filters could name in the newest events.
+        // Keys in the newest events that filters could use.
         keys: Vec<String> = seen_keys(call, topic).await?,
         inspectors: Vec<InspectorName> = inspectors.into_iter().map(|each| each.name).collect(),
         shuts_out_this_machine: bool = call.broker.options().egress.shuts_out_this_machine(),
@@ -136,12 +136,12 @@ async fn seen_keys(site: &Site, topic: &TopicEntry) -> PageResult<Vec<String>> {
     Ok(seen.into_keys().collect())
 }
 
-/// The form for a new subscription, or with the present definition in it.
+/// Shows the form for a new subscription, or the form with the present definition.
 pub(crate) async fn open(Query(asked): Query<Names>, call: Call<Editing>) -> PageResult {
     draw_form(&call, call.of.draft(&asked), None).await
 }
 
-/// The form again, as one of its buttons wants it. Nothing is saved by it, and what was typed stays.
+/// Redraws the form after one of its buttons was pressed. Saves nothing and keeps the typed values.
 pub(crate) async fn redraw(Query(asked): Query<Names>, call: Call<Editing>) -> PageResult {
     let mut form = call.form.clone();
     let button = form.text("do").to_owned();
@@ -208,7 +208,7 @@ async fn put(call: &Call<Editing>, draft: &SubscriptionDraft) -> PageResult<Subs
     Ok(Subscription::of((&topic, &saved)))
 }
 
-/// Leads to what was saved, and says whether its webhook agrees and may be called.
+/// Redirects to the saved subscription and reports whether its webhook is validated and may be called.
 async fn tell(call: &Call<Editing>, saved: &Subscription) -> PageResult {
     let of = &saved.subscription;
     let what = call.of.current.as_ref().map_or("created", |_| "changed");
@@ -216,7 +216,7 @@ async fn tell(call: &Call<Editing>, saved: &Subscription) -> PageResult {
     let failed = |but: &str| Flash::failed(format!("{done}, but {but}"));
     let shut = "its webhook cannot be called yet";
     let flash = match (of.validation.state, blocked(call, of).await) {
-        // The page tells why.
+        // The page shows the reason.
         (ValidationState::Failed, Some(_)) => failed(&format!("{shut}. The reason is below.")),
         (ValidationState::Failed, None) => failed("validation failed. The reason is below."),
         (_, Some(why)) => failed(&format!("{shut}: {why}")),
@@ -228,7 +228,7 @@ async fn tell(call: &Call<Editing>, saved: &Subscription) -> PageResult {
     call.visitor.leave(flash, &saved.page()).await
 }
 
-/// Why the webhook of `saved` may not be called; `None` if it may, or is the one that it was before.
+/// Returns the reason why the webhook of `saved` may not be called; `None` if it may be called or has not changed.
 async fn blocked(call: &Call<Editing>, saved: &EventSubscription) -> Option<String> {
     let destination = &saved.definition.destination;
     let before = call.of.current.as_ref();

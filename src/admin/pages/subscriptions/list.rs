@@ -1,4 +1,4 @@
-//! The list of all event subscriptions, and of those among them that fit a filter.
+//! The list of event subscriptions, complete or filtered.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(crate) const PATH: &str = "/admin/subscriptions";
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct SubscriptionFilter {
-    /// In the name of the subscription, of its topic or of its endpoint.
+    /// Text in the name of the subscription, of its topic or of its endpoint.
     text: String,
     /// One of [`TABS`].
     state: String,
@@ -31,11 +31,11 @@ pub(crate) struct SubscriptionFilter {
     /// `Push` or `Queue`.
     delivery: String,
     label: String,
-    /// How many rows stand before the page.
+    /// The number of rows before the page.
     before: String,
 }
 
-/// Parts of the list by state: the values, what they are called, and the tone of what is in them.
+/// Parts of the list by state: the value, the label, and the tone of the entries.
 const TABS: [(&str, &str, Tone); 4] = [
     ("", "All", Tone::Rest),
     ("attention", "Needs attention", Tone::Bad),
@@ -69,7 +69,7 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
     list.recipe = Recipe::everpost_alone("everpost subscriptions list");
     let topics = standing.registry.topics();
     answer!("pages/subscriptions.html", visitor, "Subscriptions", {
-        // Those that have any.
+        // Topics that have subscriptions.
         topics: usize = topics.filter(|it| !it.subscriptions.is_empty()).count(),
         list: ListPage = list,
         filter: FilledForm<SubscriptionFilter> = filter,
@@ -78,7 +78,8 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
 }
 
 impl SubscriptionFilter {
-    /// How many fit, those of one page, the worst first, and where the next one begins if more follow.
+    /// Returns the number of matching subscriptions, those of one page with the worst first, and the start of the next
+    /// page if there is one.
     fn page(&self, standing: &StandingView) -> (usize, Vec<Subscription>, Option<usize>) {
         let all = standing.registry.subscriptions().map(Subscription::of);
         let fitting = all.filter(|of| self.fits(of, &standing.of(&of.subscription)));
@@ -138,7 +139,7 @@ fn empty(visitor: &Visitor, list: &ListPage) -> Empty {
     Empty::new("subscriptions", "No subscriptions yet.", text).leading_to(step)
 }
 
-/// Asks of which topic a new subscription is to be, and leads to the form for it.
+/// Asks for the topic of a new subscription, and redirects to the form.
 pub(crate) async fn choose_topic(Query(chosen): Query<Names>, call: Call) -> PageResult {
     let (topic, visitor) = (name_of(&chosen, "topic"), &call.visitor);
     if topic.is_empty() {

@@ -28,11 +28,11 @@ use crate::store::views::{
     ExportHistory, PullQueue, QueueDepth, RecentAttempt, TrafficOf, TrafficQuery, TrafficSlot,
 };
 
-/// Attempts that the strip draws, and that are listed below it.
+/// The number of attempts that are drawn in the strip and listed below it.
 const STRIP: usize = 60;
 const LISTED: usize = 14;
 
-/// Rows of a pull queue of each kind.
+/// The number of rows for each kind of entry of a pull queue.
 const QUEUE_ROWS: usize = 20;
 
 #[derive(Debug, Default, Deserialize)]
@@ -40,7 +40,7 @@ const QUEUE_ROWS: usize = 20;
 pub(crate) struct SubscriptionView {
     #[serde(flatten)]
     range: RangeChoice,
-    /// `failed` lists the attempts that failed alone.
+    /// `failed` limits the list to failed attempts.
     attempts: String,
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn show(
     draw_subscription(&call, &shown, false).await
 }
 
-/// The page with the whole URL on it.
+/// Shows the page with the whole endpoint URL.
 pub(crate) async fn reveal_url(call: Call<Subscription>) -> PageResult {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     let shown = broker.show_secrets(call.by(), SecretKind::Url, topic, name);
@@ -104,18 +104,18 @@ async fn draw_subscription(
     answer!("pages/subscription.html", &call.visitor, name.to_string(), {
         of: Subscription = of.clone(),
         depth: QueueDepth = call.depth(id).await?,
-        // What became of its deliveries in the last day and hour.
+        // Delivery results of the last day and hour.
         day: TrafficSlot = day,
         hour: TrafficSlot = hour,
         strip: Strip = strip,
         attempts: Vec<RecentAttempt> = attempts,
         only_failed: bool = only_failed,
-        // What there is where receivers come for the events; `None` for what is pushed.
+        // The queue from which receivers pull events; `None` for push delivery.
         pull: Option<(PullQueue, Option<Snippets>)> = pull,
         traffic: TrafficCharts = TrafficCharts::read(call, of_it, &shown.range, &page, born).await?.pulled(is_pulled),
         // Whether the whole URL is shown.
         with_url: bool = with_url,
-        // What is set, as the form would have it.
+        // The current settings, as the form shows them.
         form: SubscriptionDraft = form,
         ladder: RetryLadder = RetryLadder::new(&policy, options.time_scale),
         history: ExportHistory = views.export_history(id).await?,

@@ -1,4 +1,4 @@
-//! Trying a filter on stored events: in the form before it is saved, and as it is in force.
+//! Trials of a filter on stored events: of a filter in the form before it is saved, and of the filter in force.
 
 use std::collections::BTreeSet;
 
@@ -35,16 +35,16 @@ pub(crate) struct TrialText {
     /// Is true if the filter is tried on messages of a Service Bus topic.
     pub(crate) is_of_messages: bool,
     pub(crate) findings: TrialFindings,
-    /// Is true if there was time for all events.
+    /// Is true if all events were examined before the deadline.
     pub(crate) is_complete: bool,
-    /// Shown where there was nothing to try it on.
+    /// The text that is shown if there was nothing to try the filter on.
     pub(crate) empty: Empty,
     pub(crate) recipe: Recipe,
 }
 
 part!(TrialText);
 
-/// Tries the filter that is typed, beside the one in force.
+/// Tries the typed filter and compares it with the filter in force.
 pub(crate) async fn try_typed(
     call: &Call<Editing>,
     draft: &SubscriptionDraft,
@@ -55,7 +55,7 @@ pub(crate) async fn try_typed(
     try_on(call, topic, current.as_deref(), &filter, last, form_errors).await
 }
 
-/// Tries it on the `last` events by the request that the management API takes for it.
+/// Tries `filter` on the `last` events, with the trial request of the management API.
 async fn try_on(
     site: &Site,
     topic: &TopicEntry,
@@ -95,7 +95,8 @@ async fn try_on(
 }
 
 impl TrialText {
-    /// Events on one side, and those of them that no side above lists: what is different where it is compared, and all.
+    /// Returns each group of events with the samples that no earlier group lists: first the differences if there is a
+    /// comparison, then all events.
     fn counts(&self) -> Vec<(&'static str, &SampleCount, Vec<&SampleEvent>)> {
         let (found, mut listed) = (&self.findings, BTreeSet::new());
         let changed = found.comparison.iter().flat_map(|it| {
@@ -123,7 +124,7 @@ pub(crate) struct TrialForm {
     last: String,
 }
 
-/// The filter in force, tried.
+/// Tries the filter in force.
 pub(crate) async fn try_filter(
     Query(asked): Query<TrialForm>,
     call: Call<Subscription>,

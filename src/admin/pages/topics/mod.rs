@@ -43,7 +43,7 @@ use crate::store::views::{
     EventQuery, QueueDepth, RecentTypes, TopicDay, TrafficOf, TrafficQuery, TrafficSlot,
 };
 
-/// Events shown on the page of their topic.
+/// The number of events on the page of their topic.
 const EVENTS_SHOWN: usize = 10;
 
 pub(crate) async fn list(call: Call) -> PageResult {
@@ -56,7 +56,7 @@ pub(crate) async fn list(call: Call) -> PageResult {
     })
 }
 
-/// One topic, its keys hidden.
+/// Shows a topic with its keys hidden.
 pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageResult {
     let topic = call.topic(name_of(&call.names, "topic"))?;
     draw_topic(&call.about(topic), &range, Vec::new()).await
@@ -91,7 +91,7 @@ async fn draw_topic(
     answer!("pages/topic.html", visitor, format!("Topic {name}"), {
         topic: Arc<TopicEntry> = Arc::clone(topic),
         day: TopicDay = days.get(&id).copied().unwrap_or_default(),
-        // Of its subscriptions.
+        // The number of its subscriptions that need attention.
         needing_attention: usize = own.filter(|(_, state)| state.needs_attention()).count(),
         sum: TrafficSlot = TrafficSlot::sum(&views.traffic(hours).await?),
         depth: QueueDepth = QueueDepths::of(call, [topic]).await?.total(),
@@ -99,7 +99,7 @@ async fn draw_topic(
         subscriptions: SubscriptionTable = SubscriptionTable::of_topic(call).await?,
         types: RecentTypes = views.recent_types(id).await?,
         events: EventTable = EventTable::new(recent, EventTable::none_yet(publish)).of_topic(),
-        // The URL, the keys and how others publish with them; `None` for a built-in topic.
+        // The URL, the keys and the code snippets for publishers; `None` for a built-in topic.
         publishing: Option<(String, Keys, Snippets)> = publishing(call, shown).await?,
         recipe: Recipe = Recipe::of(call, &name.path(), format!("everpost topics show {name}")),
         path: String = path,
@@ -120,7 +120,7 @@ async fn publishing(
     Ok(Some((call.publish_url(topic), keys, snippets)))
 }
 
-/// A topic that somebody has made.
+/// A topic that a user created.
 impl Subject for Arc<TopicEntry> {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         site.made_topic(name_of(names, "topic"))
@@ -151,7 +151,7 @@ impl Deletable for Arc<TopicEntry> {
     }
 }
 
-/// Names what is deleted with something.
+/// Lists what is deleted along with a resource.
 pub(crate) fn also_deleted<T: Display>(
     question: Question,
     names: impl IntoIterator<Item = T>,
@@ -164,7 +164,7 @@ pub(crate) fn also_deleted<T: Display>(
     })
 }
 
-/// Says what becomes of one or many deliveries of subscriptions that are deleted.
+/// Describes what happens to one or many deliveries of deleted subscriptions.
 pub(crate) struct Losses {
     pending: (&'static str, &'static str),
     dead_letters: (&'static str, &'static str),
@@ -185,7 +185,7 @@ pub(crate) const MESSAGES: Losses = Losses {
     dead_letters: ("dead letter is dropped", "dead letters are dropped"),
 };
 
-/// Adds what lies in the queues of subscriptions that are deleted.
+/// Adds the contents of the queues of deleted subscriptions to the question.
 pub(crate) fn losing(question: Question, depth: QueueDepth, losses: &Losses) -> Question {
     let mut question = question;
     for (count, (one, many)) in [

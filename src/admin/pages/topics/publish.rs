@@ -1,5 +1,5 @@
-//! Publishing by hand: a form with an example in the topic's own schema, or with a copy of a stored event, and
-//! the command that does the same.
+//! Manual publishing: a form with an example in the topic's schema or with a copy of a stored event, and the equivalent
+//! command.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) struct Events {
     events: String,
 }
 
-/// The form with the event that the URL asks for by its key, or with an example.
+/// Shows the form with the event whose key is in the URL, or with an example.
 pub(crate) async fn compose(Query(asked): Query<Names>, call: Call<Arc<TopicEntry>>) -> PageResult {
     let form = match name_of(&asked, "like") {
         "" => Events::begin(&call)?,
@@ -41,13 +41,13 @@ pub(crate) async fn compose(Query(asked): Query<Names>, call: Call<Arc<TopicEntr
     Ok(draw_sheet(&call, FilledForm::with(form)))
 }
 
-/// The form that begins with the stored event `key` of the topic at `topic_path`.
+/// Returns the address of the form that starts with the stored event `key` of the topic at `topic_path`.
 pub(crate) fn copy_page(topic_path: &str, key: EventKey) -> String {
     format!("{topic_path}/publish?like={key}")
 }
 
-/// The event `key` of this topic as its publisher would send another one like it: with an id and a time of its
-/// own. A custom event stays as it is, since only its publisher knows what in it is which.
+/// Returns a copy of the event `key` of this topic for publishing, with a new id and time. A custom event is copied
+/// unchanged, since only its publisher knows which fields are the id and the time.
 async fn copy_of(call: &Call<Arc<TopicEntry>>, key: &str) -> PageResult<String> {
     let (topic, found) = (&call.of, events::find(&call.site, key).await?);
     let is_own = found.topic_id == topic.topic.id;
@@ -74,12 +74,13 @@ impl Sheet<Arc<TopicEntry>> for Events {
         Ok(Self::of(&example(call, &call.of).to_string()))
     }
 
-    /// The command that does the same.
+    /// Returns the command that publishes the same event.
     fn remark(call: &Call<Arc<TopicEntry>>) -> String {
         curl(call, &call.of, &key_header(None))
     }
 
-    /// Publishes what was typed, all or nothing, and leads to the page of the one event, or to the list of all.
+    /// Publishes the typed events, all or none, and redirects to the page of the event, or to the list if there are
+    /// several.
     async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
         let events =
             read(call, &self.events).map_err(|problem| FormError::of("events", problem))?;
@@ -101,7 +102,7 @@ fn read(call: &Call<Arc<TopicEntry>>, text: &str) -> Result<Vec<Event>, String> 
         let problem = format!("This is more than the {most} that one request may have.");
         return Err(problem);
     }
-    // The content type by which a client would send this.
+    // The content type that a client would send for this body.
     let schema = call.of.topic.kind.input_schema();
     let kind = wire::content_type(schema, text.trim_start().starts_with('['));
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);

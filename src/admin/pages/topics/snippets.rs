@@ -1,8 +1,6 @@
-//! How one publishes to a topic, or receives from one of a namespace, with one's own code: texts to paste, one for
-//! each language.
-//!
-//! They hold the address and, while the keys are shown, the first key; otherwise they take it from the environment.
-//! The tests of the clients run them as they stand on the page.
+//! Code snippets for publishing to a topic, or for receiving from a namespace topic, one for each language. Snippets
+//! contain the address and, while the keys are shown, the first key; otherwise they read the key from the environment.
+//! The client tests run the snippets exactly as shown on the page.
 
 use std::sync::Arc;
 
@@ -19,21 +17,21 @@ use crate::model::registry::TopicEntry;
 use crate::model::topic::InputSchema;
 use crate::wire;
 
-/// The version of the API that the newest clients for namespaces send.
+/// The API version that the newest clients for namespaces send.
 const API_VERSION: &str = "2024-06-01";
 
-/// The texts for one topic, or for one of its subscriptions. The URL and the key are literals of JSON, which all of the
-/// languages read.
+/// The snippets for one topic, or for one of its subscriptions. The URL and the key are JSON literals, which all of the
+/// languages accept.
 #[derive(Template)]
 #[template(path = "widgets/snippets.html")]
 pub(crate) struct Snippets {
     topic: Arc<TopicEntry>,
-    /// The URL to publish to; for a topic of a namespace that of the namespace, since clients are given the name of the
-    /// topic besides.
+    /// The URL to publish to. For a namespace topic, it is the URL of the namespace, since clients take the topic name
+    /// separately.
     url: Value,
-    /// `None` while it is hidden.
+    /// The first key; `None` while it is hidden.
     key: Option<Value>,
-    /// An event as a publisher would send it.
+    /// An event in the format of a publisher.
     example: Value,
     curl: String,
     /// The subscription to receive from; `None` to publish.
@@ -43,7 +41,7 @@ pub(crate) struct Snippets {
 part!(Snippets);
 
 impl Snippets {
-    /// For publishers to `topic`, with its first key where that is shown.
+    /// Returns the snippets for publishers to `topic`, with its first key if the key is shown.
     pub(crate) fn new(site: &Site, topic: &Arc<TopicEntry>, key: Option<&str>) -> Self {
         let of = topic.namespace.as_ref().map(|entry| &entry.namespace.name);
         let namespace = |name| site.management_url(&format!("/namespaces/{name}"));
@@ -57,7 +55,7 @@ impl Snippets {
         }
     }
 
-    /// For whoever receives from one of its pulled subscriptions; `None` for a custom topic.
+    /// Returns the snippets for receivers of a pull subscription; `None` for a custom topic.
     pub(crate) fn receive(call: &Call<Subscription>) -> Option<Self> {
         call.of.topic.namespace.as_ref()?;
         let from = Some(call.of.subscription.name.clone());
@@ -69,7 +67,7 @@ impl Snippets {
         key_header(self.key.as_ref().and_then(Value::as_str))
     }
 
-    /// Returns the URL of an operation of receivers on the subscription, quoted as one word of a shell.
+    /// Returns the URL of a receive operation on the subscription, quoted as one word of a shell.
     fn operation(&self, operation: &str, query: &str) -> String {
         let (url, topic) = (self.url.as_str().unwrap_or(""), &self.topic.topic.name);
         let from = self.from.as_ref().map_or("", SubscriptionName::as_str);
@@ -78,26 +76,26 @@ impl Snippets {
         quoted(&url)
     }
 
-    /// Reports whether the URL has no TLS, which the clients for JavaScript must be told in advance.
+    /// Reports whether the URL has no TLS. The JavaScript clients need an option for this.
     fn is_open(&self) -> bool {
         let url = self.url.as_str();
         url.is_some_and(|url| url.starts_with("http://"))
     }
 }
 
-/// An event as publishers of `topic` send it.
+/// Returns an example event in the format of publishers to `topic`.
 pub(crate) fn example(site: &Site, topic: &TopicEntry) -> Value {
     let schema = topic.topic.kind.input_schema();
     wire::example(schema, site.broker.entropy(), site.broker.clock().now())
 }
 
-/// The header with the key, or with `$KEY` while that is hidden, as one word of a shell.
+/// Returns the header with the key, or with `$KEY` while the key is hidden, as one word of a shell.
 pub(super) fn key_header(key: Option<&str>) -> String {
     let shown = key.map(|key| quoted(&format!("aeg-sas-key: {key}")));
     shown.unwrap_or_else(|| "\"aeg-sas-key: $KEY\"".to_owned())
 }
 
-/// The command that publishes an example with a header that opens the topic, as one word of a shell.
+/// Returns the command that publishes an example. `header` authorizes the request and is one word of a shell.
 pub(super) fn curl(site: &Site, topic: &TopicEntry, header: &str) -> String {
     let example = example(site, topic);
     let kind = wire::content_type(topic.topic.kind.input_schema(), example.is_array());

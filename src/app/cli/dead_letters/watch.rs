@@ -1,7 +1,7 @@
 //! `everpost dead-letters watch`: new dead letters as they come.
 //!
-//! They are asked for by the moment at which they were dead-lettered, since an old delivery may become one at
-//! any time.
+//! Dead letters are queried by the time at which they were dead-lettered, since an old delivery can be dead-lettered
+//! at any time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,30 +15,30 @@ use crate::app::interrupt::interrupted;
 use crate::base::Timestamp;
 use crate::wire::query::DeadLetterParameters;
 
-/// The pause between two looks.
+/// Pause between two queries.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How far a look goes back: what is dead-lettered first is not always stored first.
+/// Time by which queries overlap: dead letters are not always stored in the order in which they were dead-lettered.
 const OVERLAP: Duration = Duration::from_secs(5);
 
-/// Dead letters asked for at once.
+/// Maximum number of dead letters per query.
 const PAGE: u32 = 200;
 
 /// Widths of the columns of the list; longer texts move the rest of their line.
 const WIDTHS: [usize; 7] = [8, 19, 25, 32, 6, 20, 0];
 
-/// Where watching stands.
+/// Position in the stream of dead letters.
 #[derive(Debug)]
 struct WatchPosition {
-    /// Nothing from before is shown.
+    /// Time before which nothing is shown.
     began_at: Timestamp,
-    /// When the last one that is shown was dead-lettered.
+    /// Time at which the last dead letter shown was dead-lettered.
     last_at: Timestamp,
     /// The deliveries that have been shown and may be listed again, with the moments when they were dead-lettered.
     shown: BTreeMap<i64, Timestamp>,
 }
 
-/// Prints what comes, and ends with Ctrl-C.
+/// Prints new dead letters until Ctrl-C.
 pub(super) async fn until_interrupted(
     server: &RemoteServer,
     filter: DeadLetterParameters,
@@ -71,7 +71,7 @@ impl WatchPosition {
         }
     }
 
-    /// From when on dead letters are asked for.
+    /// Returns the time from which dead letters are queried.
     fn since(&self) -> Timestamp {
         self.began_at.max(self.last_at - OVERLAP)
     }
@@ -103,7 +103,7 @@ impl WatchPosition {
                         }
                     }
                 }
-                // The server may be about to start again.
+                // The server may be restarting.
                 Err(error) => note(&format!("{error:#}; still watching")),
             }
             tokio::time::sleep(PAUSE).await;

@@ -25,20 +25,20 @@ use crate::model::access::Secret;
 use crate::model::response_script::ScriptedResponse;
 use crate::wire::received::RequestKind;
 
-/// Events of one request.
+/// Number of events per request.
 const EVENTS_PER_REQUEST: usize = 10;
 
-/// How long all deliveries may take: many times what a slow machine needs.
+/// Time limit for all deliveries: many times longer than a slow machine needs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The pause before a question is asked again.
+/// Pause before a query is repeated.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The pauses between two lines of progress: those that are drawn over, and those that stay.
+/// Pauses between two progress updates: the first for a line that is redrawn, the second for lines that stay.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
 const LINE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Plays it and prints it.
+/// Runs the demonstration and prints its output.
 pub(super) async fn play(stage: &DemoStage) -> anyhow::Result<()> {
     let topic = stage
         .server
@@ -159,7 +159,7 @@ async fn all_ended(stage: &DemoStage) -> anyhow::Result<Vec<Value>> {
     Ok(events)
 }
 
-/// Shows again and again how far the deliveries have come.
+/// Repeatedly shows the progress of the deliveries.
 async fn show_progress(stage: &DemoStage, started_at: Timestamp) -> io::Result<Infallible> {
     let bar = ProgressBar::new_spinner();
     loop {
@@ -197,7 +197,7 @@ fn progress(stage: &DemoStage, started_at: Timestamp) -> String {
     format!("{passed:>5.1} s   {attempts:>3} attempts{parts}")
 }
 
-/// The status that a delivery was answered with.
+/// Returns the status with which a delivery was answered.
 fn status(request: &ReceivedRequest) -> Option<u16> {
     match (&request.kind, request.answer) {
         (RequestKind::Delivery, ScriptedResponse::Status(status)) => Some(status),
@@ -206,8 +206,7 @@ fn status(request: &ReceivedRequest) -> Option<u16> {
     }
 }
 
-/// Counts what became of all deliveries. It is an error if one of them did not go as its receiver's answers
-/// demand.
+/// Counts the outcomes of all deliveries. Fails if a delivery did not end as its receiver's answers require.
 fn totals(published: usize, deliveries: &[&Value]) -> anyhow::Result<Totals> {
     let mut totals = Totals {
         published,
@@ -244,7 +243,7 @@ fn has_gone_as(role: &DemoRole, delivery: &Value) -> bool {
         && statuses.eq(role.answers.iter().map(|each| Some(u64::from(*each))))
 }
 
-/// Returns the text that shows a user who stays what to try, with everything filled in.
+/// Returns the text that tells a user of a running appliance what to try, with all values filled in.
 pub(super) async fn invitation(stage: &DemoStage, password: &Secret) -> anyhow::Result<String> {
     let key = first_key(&stage.server, TopicArg::custom(TOPIC)).await?;
     Ok(story::invitation(&Invitation {

@@ -18,7 +18,7 @@ use crate::base::{Clock, TimeScale};
 /// The topic of the demonstration.
 pub(super) const TOPIC: &str = "orders";
 
-/// Events that are published.
+/// Number of events that are published.
 pub(super) const EVENTS: usize = 100;
 
 /// The type of most events.
@@ -27,7 +27,7 @@ pub(super) const PLACED: &str = "Order.Placed";
 /// The type of every event whose number [`CANCELLED_EVERY`] divides.
 pub(super) const CANCELLED: &str = "Order.Cancelled";
 
-/// See [`CANCELLED`].
+/// Divisor of the numbers of events of type [`CANCELLED`].
 pub(super) const CANCELLED_EVERY: usize = 10;
 
 /// One event subscription, and how all of its deliveries must go.
@@ -35,15 +35,15 @@ pub(super) const CANCELLED_EVERY: usize = 10;
 pub(super) struct DemoRole {
     /// Name of the event subscription.
     pub(super) name: &'static str,
-    /// The only type of events that it wants; `None` for all.
+    /// Only event type that the subscription wants; `None` for all.
     pub(super) event_type: Option<&'static str>,
     /// The status codes with which the receiver answers each event, attempt by attempt.
     pub(super) answers: &'static [u16],
-    /// The word for what the receiver's last answer does with the event.
+    /// Verb for the effect of the receiver's last answer on the event.
     pub(super) verb: &'static str,
     /// The state in which every delivery ends.
     pub(super) ends: &'static str,
-    /// Deliveries in all.
+    /// Total number of deliveries.
     pub(super) deliveries: usize,
 }
 
@@ -88,7 +88,7 @@ impl DemoRole {
     }
 }
 
-/// Everything that runs.
+/// The running servers and clients of the demonstration.
 pub(super) struct DemoStage {
     pub(super) server: RemoteServer,
     pub(super) receivers: Vec<(&'static DemoRole, WebhookReceiver)>,
@@ -129,7 +129,7 @@ impl DemoStage {
         })
     }
 
-    /// Where the appliance listens.
+    /// Returns the URL at which the appliance listens.
     pub(super) fn url(&self) -> &str {
         self.appliance.url()
     }

@@ -34,7 +34,7 @@ Everpost demo: {EVENTS} events, two receivers that fail, and nothing is lost.
     )
 }
 
-/// The shortest wait after so many answers of 503.
+/// Returns the shortest wait after the given number of 503 answers.
 fn wait_after_busy(attempt: u32) -> Duration {
     let now = Timestamp::default();
     let failed = DeliveryAttempt {
@@ -57,7 +57,7 @@ fn wait_after_busy(attempt: u32) -> Duration {
     next.since(now)
 }
 
-/// Who takes part.
+/// Returns the list of participants.
 pub(super) fn cast(stage: &DemoStage) -> String {
     let mut lines = NamedValues::default();
     lines.add("  appliance", stage.url());
@@ -73,7 +73,7 @@ pub(super) fn cast(stage: &DemoStage) -> String {
     format!("\nSet up, with a handshake between the appliance and each receiver\n{lines}")
 }
 
-/// Publishing is done.
+/// Returns the text that is shown when publishing is done.
 pub(super) fn published(stage: &DemoStage, took: Duration) -> String {
     format!(
         "
@@ -87,7 +87,7 @@ Delivering
     )
 }
 
-/// How many of each.
+/// Totals of the demonstration.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     pub(super) published: usize,
@@ -188,7 +188,7 @@ fn answer(attempt: &Value) -> String {
     status.map_or_else(|| text(attempt, "/outcome"), |status| status.to_string())
 }
 
-/// Returns the text about what to try after a demonstration that does not stay.
+/// Returns the suggestions that follow a demonstration whose appliance does not keep running.
 pub(super) fn next_steps(program: &str) -> String {
     format!(
         "
@@ -222,7 +222,7 @@ That was all: the appliance has stopped and its data is removed. What to try nex
     )
 }
 
-/// An appliance that stays, for somebody to look at.
+/// An appliance that keeps running for the user to explore.
 pub(super) struct Invitation<'a> {
     pub(super) url: &'a str,
     pub(super) password: &'a Secret,
@@ -234,7 +234,7 @@ pub(super) struct Invitation<'a> {
     pub(super) program: &'a str,
 }
 
-/// Where to look and what to paste.
+/// Returns the addresses to open and the commands to paste.
 pub(super) fn invitation(invitation: &Invitation) -> String {
     let Invitation {
         url,

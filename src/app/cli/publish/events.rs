@@ -11,16 +11,16 @@ use crate::app::cli::schema::SchemaArgument;
 use crate::base::{Clock, Entropy};
 use crate::model::limits::EVENT_BYTES_MAX;
 
-/// Events of one request: enough that requests are few, little to repeat if one fails.
+/// Number of events per request: enough to keep requests few, and few enough to repeat after a failure.
 pub(super) const BATCH_EVENTS: usize = 500;
 
-/// Bytes of one request: half of what an event may have. A bigger one goes alone.
+/// Maximum size of a request in bytes: half the maximum size of an event. A larger event is sent alone.
 const BATCH_BYTES: usize = EVENT_BYTES_MAX / 2;
 
 /// The bodies of requests, one after the other.
 pub(super) struct Batches {
     events: Box<dyn Iterator<Item = anyhow::Result<String>>>,
-    /// Did not fit into the last batch.
+    /// Event that did not fit into the last batch.
     held_back: Option<String>,
 }
 
@@ -37,19 +37,19 @@ pub(super) struct Template {
     pub(super) id: Option<String>,
     pub(super) event_type: String,
     pub(super) subject: String,
-    /// Goes out as it was written.
+    /// Event data, sent exactly as written.
     pub(super) data: Box<RawValue>,
     pub(super) clock: Clock,
     pub(super) entropy: Entropy,
 }
 
 impl Batches {
-    /// `count` events like the template.
+    /// Returns `count` events made from the template.
     pub(super) fn made(template: Template, count: u64) -> Self {
         Self::of((0..count).map(move |_| Ok(template.make())))
     }
 
-    /// The events of a file: JSON values one after the other; those of arrays count singly.
+    /// Returns the events of a file that holds a sequence of JSON values; each element of an array is one event.
     pub(super) fn read(source: Box<dyn Read>) -> Self {
         let values = Deserializer::from_reader(std::io::BufReader::new(source)).into_iter();
         Self::of(RawValues {
@@ -95,7 +95,7 @@ impl RequestEvents {
         self.events.len()
     }
 
-    /// The body of the request: an array, as every schema takes it.
+    /// Returns the request body: an array, which every schema accepts.
     pub(super) fn body(&self) -> String {
         format!("[{}]", self.events.join(","))
     }
@@ -132,7 +132,7 @@ impl Template {
     }
 }
 
-/// Byte for byte what the file holds: numbers keep all their digits.
+/// Reads JSON values from a file byte for byte, so that numbers keep all their digits.
 struct RawValues {
     values: StreamDeserializer<'static, IoRead<std::io::BufReader<Box<dyn Read>>>, Box<RawValue>>,
     array: std::vec::IntoIter<Box<RawValue>>,

@@ -19,7 +19,7 @@ pub(super) const SUBSCRIPTIONS: ListFormat = ListFormat {
     ],
 };
 
-/// How an event subscription stands, in one word.
+/// Pointer to the state of an event subscription, a single word.
 const STATE: &str = "/properties/everpost/state";
 
 /// The names at the end of the topic's resource id: `orders`, `shop/orders`.
@@ -32,7 +32,7 @@ fn topic_name(subscription: &Value) -> String {
     }
 }
 
-/// A subscription with the names that it would have outside of a namespace.
+/// Returns a subscription with the property names that it would have outside of a namespace.
 fn in_one_shape(subscription: &Value) -> Value {
     let properties = &subscription["properties"];
     let delivery = &properties["deliveryConfiguration"];
@@ -128,7 +128,7 @@ fn endpoint(subscription: &Value) -> String {
     }
 }
 
-/// How long a receiver that pulls holds an event.
+/// Returns the time for which a pulling receiver locks an event.
 fn lock(seconds: &str) -> String {
     match seconds {
         "" => String::new(),

@@ -1,27 +1,27 @@
-//! Reads what clients write by the schema of the type that it is read into: names in any letter case,
-//! all faults at once, each with its path. What is left is what serde expects, in the schema's spelling.
+//! Validates documents of clients against the schema of the target type. Property names are case-insensitive. All
+//! faults are reported at once, each with its path. The result is in the schema's spelling, as serde expects it.
 //!
 //! The schema comes from the type (`schemars`) and is also what the OpenAPI document publishes. The
 //! keywords that begin with `x-` are for the reader alone:
 //!
-//! - `x-answered`: answers have it even if nobody set it, as Azure's do
-//! - `x-check`, `x-rule`: names of what `rules` has for a text and for an object
-//! - `x-closed`: names that are not known are rejected, and not passed over as those that the next version of
-//!   an SDK may bring
-//! - `x-decimals`: how many decimals a number may have
-//! - `x-expected`: what the value must be, in words
-//! - `x-inert`: without effect; it stays in the words of its author alone, from where answers show it
+//! - `x-answered`: responses include the property even if it was not set, as Azure's do
+//! - `x-check`, `x-rule`: the name of the function in `rules` that validates a string or an object
+//! - `x-closed`: unknown property names are rejected; otherwise they are ignored, since a later version of an SDK may
+//!   send new ones
+//! - `x-decimals`: the maximum number of decimals of a number
+//! - `x-expected`: a description of the valid values
+//! - `x-inert`: the property has no effect; it is kept only in the author's document, and responses show it from there
 //! - `x-formerly`: an older name of the property
-//! - `x-hint`: what else there is to say, behind the problem
-//! - `x-keepsQuery`: a URL that is given as answers show it, without its query, keeps the one it has
-//! - `x-kept`: a secret that need not be given again as long as these properties beside it are the same
-//! - `x-key`: the property by which the elements of a list are told from each other
-//! - `x-maxBytes`: how long a text may be
-//! - `x-noun`: what the elements of a list are called
-//! - `x-null`: set by [`take_out_null`]: the value may be `null`
-//! - `x-prefix`: what every problem of the property begins with
-//! - `x-rejected`: names of properties that are rejected, and why
-//! - `x-unsupported`: Azure's other words
+//! - `x-hint`: a hint that is appended to the message of a fault
+//! - `x-keepsQuery`: a URL that is given without its query, as responses show it, keeps the stored query
+//! - `x-kept`: a secret that may be left out as long as the listed sibling properties stay the same
+//! - `x-key`: the property that identifies the elements of a list
+//! - `x-maxBytes`: the maximum length of a string in bytes
+//! - `x-noun`: the name for the elements of a list in messages
+//! - `x-null`: the value may be `null`; set by [`take_out_null`]
+//! - `x-prefix`: the beginning of the message of every fault of the property
+//! - `x-rejected`: names of properties that are rejected, with the reasons
+//! - `x-unsupported`: values that Azure supports and this server does not
 
 mod names;
 pub(crate) mod places;
@@ -43,7 +43,7 @@ use names::{KnownProperties, find};
 pub(super) use words::one_of;
 use words::{expected, kind, shown};
 
-/// Faults of one document that are listed. Nobody reads more at once.
+/// The maximum number of faults that are listed for one document.
 const FAULTS_MAX: usize = 100;
 
 /// One thing that is wrong with a document.
@@ -52,18 +52,18 @@ pub struct Fault {
     /// The path of the property, for example `properties.destination.properties.endpointUrl`; empty for
     /// the document as a whole.
     pub path: String,
-    /// The fault, and what would be right. It holds no secrets.
+    /// A description of the fault and of the valid values, without secrets.
     pub problem: String,
 }
 
-/// The document that was there before.
+/// The stored document that a request replaces or updates.
 #[derive(Clone, Copy)]
 pub(super) enum StoredDocument<'a> {
     Nothing,
-    /// A document that is replaced: its secrets need not be given again.
+    /// A document that is replaced. Secrets that the request leaves out are kept.
     Replaced(&'a Value),
-    /// A document that is updated. In the objects at these paths, single properties are replaced and
-    /// `null` restores the default. What is not mentioned there is not judged anew.
+    /// A document that is updated. In the objects at these paths, single properties are replaced and `null` restores
+    /// the default. Properties that the request leaves out there are not validated again.
     Updated(&'a Value, &'a [&'a str]),
 }
 
@@ -93,7 +93,7 @@ pub(super) fn read<T: JsonSchema + 'static>(
     }
 }
 
-/// The schema of a type, without references. Each is made once.
+/// Returns the schema of a type, without references. Each schema is made once and cached.
 pub(crate) fn schema_of<T: JsonSchema + 'static>() -> &'static Value {
     static SCHEMAS: LazyLock<Mutex<HashMap<TypeId, &'static Value>>> =
         LazyLock::new(Mutex::default);
@@ -112,7 +112,7 @@ pub(crate) fn schema_of<T: JsonSchema + 'static>() -> &'static Value {
     })
 }
 
-/// Turns a schema that permits `null` into that of the other values, with the keyword `x-null`.
+/// Replaces a schema that permits `null` with the schema of the other values and the keyword `x-null`.
 fn take_out_null(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else {
         return;
@@ -131,7 +131,7 @@ fn take_out_null(schema: &mut Schema) {
     {
         object.remove("anyOf");
         for (keyword, value) in other {
-            // What the property says counts more than what its type says.
+            // Keywords of the property take precedence over those of its type.
             object.entry(keyword).or_insert(value);
         }
         object.insert("x-null".to_owned(), true.into());
@@ -146,7 +146,7 @@ struct DocumentReader<'a> {
 }
 
 impl DocumentReader<'_> {
-    /// The value as serde expects it; `None` if something is wrong with it.
+    /// Returns the value as serde expects it; `None` if the value has a fault.
     fn value(
         &mut self,
         path: &str,
@@ -185,9 +185,9 @@ impl DocumentReader<'_> {
         let is_merged = self.merged.contains(&path);
         let stays = before.filter(|_| is_merged);
         let branch = self.branch(path, given, schema, stays);
-        // Nothing of an object of another kind stays.
+        // Properties of a stored object of another kind are not kept.
         let kept = before.filter(|before| is_same_kind(schema, branch, before));
-        // Of an object of no known kind only the names are looked at, and what all kinds have.
+        // In an object of an unknown kind, only the names and the properties that all kinds share are validated.
         let all = || names::branches_of(schema).iter().collect();
         let kinds = branch.map_or_else(|()| all(), Vec::from_iter);
         let hinted = self.names(path, given, &KnownProperties::new(schema, &kinds));
@@ -245,7 +245,7 @@ impl DocumentReader<'_> {
         match given.map(|value| none_if_empty(value, schema)) {
             Some(Value::Null) if schema["x-null"] == true => Some(Value::Null),
             Some(value) if !value.is_null() => self.value(&path, value, schema, before),
-            // What is missing in it is named.
+            // An object that is left out is read as empty, so that its missing properties are reported.
             _ if is_plain_object(schema) && !is_merged => {
                 self.value(&path, &json!({}), schema, before)
             }
@@ -253,7 +253,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// Says whether an update sets a property to `null`, so that it is as if nobody had set it.
+    /// Reports whether an update sets a property to `null`, which restores the default.
     fn is_reset(
         &self,
         object: &str,
@@ -269,8 +269,8 @@ impl DocumentReader<'_> {
             && !self.merged.contains(&path.as_str())
     }
 
-    /// Applies the rule of an object: it fills in what can be told from what was there before, and says
-    /// what needs more than one property to be found.
+    /// Applies the rule of an object. The rule fills in values that follow from the stored object, and reports faults
+    /// that involve more than one property.
     fn judge(
         &mut self,
         path: &str,
@@ -300,19 +300,19 @@ impl DocumentReader<'_> {
                 if self.faults.iter().any(|fault| fault.path == path) {
                     continue;
                 }
-                // What is wrong inside of it does not matter any more.
+                // The fault of the property replaces the faults inside the property.
                 self.faults.retain(|fault| !is_within(&fault.path, &path));
             }
             self.fault::<()>(&path, problem);
         }
     }
 
-    /// Reports whether a fault has been found at the path, or inside it.
+    /// Reports whether there is a fault at `path` or below it.
     fn has_fault(&self, path: &str) -> bool {
         self.faults.iter().any(|fault| is_within(&fault.path, path))
     }
 
-    /// Reads an object with names of the client's choice.
+    /// Reads an object whose property names the client chooses.
     fn map(&mut self, path: &str, given: &Map<String, Value>, of_each: &Value) -> Option<Value> {
         let read = given.iter().filter_map(|(name, value)| {
             let value = self.value(&join(path, name), value, of_each, None)?;
@@ -321,8 +321,8 @@ impl DocumentReader<'_> {
         Some(Value::Object(read.collect()))
     }
 
-    /// The alternative that the tag of the object chooses; none of an object without alternatives. The tag of an
-    /// object that `stays` need not be given again.
+    /// Returns the alternative that the tag of the object selects; `None` for an object without alternatives. The tag
+    /// may be left out in an object that `stays`.
     fn branch<'s>(
         &mut self,
         path: &str,
@@ -353,7 +353,7 @@ impl DocumentReader<'_> {
             .find(|each| names::word_of(each, tag) == word.as_str()))
     }
 
-    /// A word of a list, in any letter case.
+    /// Reads one of the listed words, in any letter case.
     fn word(&mut self, path: &str, value: &Value, schema: &Value, words: &[&str]) -> Option<Value> {
         let Value::String(text) = value else {
             return self.wrong_kind(path, "a string", value);
@@ -406,7 +406,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// Applies the check of a text, if it has one.
+    /// Applies the check that the schema names for a string, if there is one.
     fn check(&mut self, path: &str, text: &str, schema: &Value) -> Option<Value> {
         let check = schema["x-check"].as_str().map(rules::check);
         match check.map_or(Ok(()), |check| check(text, self.context)) {
@@ -424,7 +424,7 @@ impl DocumentReader<'_> {
         }
     }
 
-    /// A number, or its text, which templates and Azure's command line send.
+    /// Reads a number, or a string that holds a number, which templates and Azure's command line send.
     fn number(&mut self, path: &str, value: &Value, schema: &Value) -> Option<Value> {
         let text = value.as_str();
         let written = text.and_then(|text| serde_json::from_str::<Number>(text).ok());
@@ -446,7 +446,7 @@ impl DocumentReader<'_> {
         self.fault::<()>(path, problem);
     }
 
-    /// Names the kind of what came instead, not the value: it may be a secret.
+    /// Reports a value of the wrong type. The message names the type and not the value, which may be a secret.
     fn wrong_kind<T>(&mut self, path: &str, expected: &str, value: &Value) -> Option<T> {
         let what = if path.is_empty() { "the body" } else { "it" };
         self.fault(
@@ -463,7 +463,7 @@ impl DocumentReader<'_> {
         None
     }
 
-    /// Checks the names that are given. Returns the known ones that others were probably meant to be.
+    /// Checks the property names of an object. Returns the known names that were probably meant by unknown ones.
     fn names<'s>(
         &mut self,
         path: &str,
@@ -485,7 +485,7 @@ impl DocumentReader<'_> {
     }
 }
 
-/// Takes over the queries of URLs that are given as they are shown.
+/// Keeps the stored queries of URLs that are given without a query, as responses show them.
 fn keep_queries(
     read: &mut Map<String, Value>,
     known: &KnownProperties<'_>,
@@ -504,7 +504,7 @@ fn keep_queries(
     }
 }
 
-/// Takes over the secrets that are left out and whose company stays the same.
+/// Keeps the stored secrets that are left out, if the sibling properties in `x-kept` stay the same.
 fn keep(read: &mut Map<String, Value>, known: &KnownProperties<'_>, before: Option<&Value>) {
     keep_queries(read, known, before);
     for (name, property) in &known.properties {
@@ -526,7 +526,7 @@ fn keep(read: &mut Map<String, Value>, known: &KnownProperties<'_>, before: Opti
     }
 }
 
-/// Reports whether `inner` is the place `path`, or inside it.
+/// Reports whether the path `inner` is `path` or below it.
 fn is_within(inner: &str, path: &str) -> bool {
     let rest = inner.strip_prefix(path);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -542,15 +542,15 @@ pub(super) fn join(path: &str, name: &str) -> String {
     format!("{path}{dot}{name}")
 }
 
-/// Reads an empty text as `null` where a property may be left out and an empty one would mean nothing: templates, and
-/// clients that always send each property, write it for none.
+/// Reads an empty string as `null` where a property is optional and an empty string would have no meaning. Templates,
+/// and clients that always send every property, send an empty string for no value.
 fn none_if_empty<'v>(value: &'v Value, schema: &Value) -> &'v Value {
     const NONE: &Value = &Value::Null;
     let is_optional = schema["x-null"] == true && schema.get("x-kept").is_none();
     let is_checked = ["x-check", "enum", "oneOf", "format", "minLength"]
         .iter()
         .any(|keyword| schema.get(keyword).is_some());
-    // To empty what answers do not show is a slip.
+    // An empty string for a property that responses do not show is a mistake of the client.
     let is_hidden = schema["writeOnly"] == true || schema["x-check"] == "headerValue";
     if value.as_str() == Some("") && is_optional && is_checked && !is_hidden {
         NONE
@@ -559,7 +559,7 @@ fn none_if_empty<'v>(value: &'v Value, schema: &Value) -> &'v Value {
     }
 }
 
-/// Reports whether `before` is of the kind that was chosen from a schema's alternatives, if it has any.
+/// Reports whether `before` is of the kind `branch`; true for a schema without alternatives.
 fn is_same_kind(schema: &Value, branch: Result<Option<&Value>, ()>, before: &Value) -> bool {
     let Some(tag) = names::tag_of(names::branches_of(schema)) else {
         return true;
@@ -569,7 +569,7 @@ fn is_same_kind(schema: &Value, branch: Result<Option<&Value>, ()>, before: &Val
     })
 }
 
-/// Reports whether an object may be read as empty where it is left out.
+/// Reports whether an object that is left out may be read as empty.
 fn is_plain_object(schema: &Value) -> bool {
     schema["type"] == "object"
         && schema.get("x-expected").is_none()

@@ -1,4 +1,4 @@
-//! The names of an object's properties: which there are, and which was probably meant.
+//! The names of an object's properties: the known names, and corrections of misspelled ones.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl<'s> KnownProperties<'s> {
         }
     }
 
-    /// The known name that is written in this or another letter case.
+    /// Returns the known name that equals `written` in any letter case.
     pub(super) fn name_of(&self, written: &str) -> Option<&'s str> {
         let is_name = |name: &str| name.eq_ignore_ascii_case(written);
         let is_written = |(name, schema): &&(&str, &Value)| {
@@ -46,8 +46,8 @@ impl<'s> KnownProperties<'s> {
             .map(|(name, _)| *name)
     }
 
-    /// Describes what is wrong with a name that is not known; `None` for one that is passed over, since every version
-    /// of the SDKs brings new ones. `path` is that of the object.
+    /// Describes the fault of an unknown name; `None` for a name that is ignored, since new versions of the SDKs add
+    /// names. `path` is the path of the object.
     pub(super) fn problem_of(&self, written: &str, value: &Value, path: &str) -> Option<String> {
         if self.is_closed && value.is_null() {
             return None;
@@ -80,12 +80,12 @@ impl<'s> KnownProperties<'s> {
         self.is_closed.then(problem)
     }
 
-    /// The known name that is a slip or two away.
+    /// Returns the known name that differs from `written` by one or two typing errors.
     pub(super) fn meant_by(&self, written: &str) -> Option<&'s str> {
         nearest(written, self.properties.iter().map(|(name, _)| *name))
     }
 
-    /// Reports whether the name is one of the inner object `properties`.
+    /// Reports whether the inner object `properties` has a property with this name.
     fn is_deeper(&self, written: &str) -> bool {
         let inner = self.properties.iter().filter(|(name, _)| *name == INNER);
         let mut names = inner.flat_map(|(_, schema)| properties_of(schema));
@@ -93,26 +93,26 @@ impl<'s> KnownProperties<'s> {
     }
 }
 
-/// The object in which Azure's documents hold what matters.
+/// The inner object that holds the properties of a resource in Azure's documents.
 const INNER: &str = "properties";
 
-/// The alternatives of an object.
+/// Returns the alternatives in the schema of an object.
 pub(super) fn branches_of(schema: &Value) -> &[Value] {
     schema["oneOf"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The property by whose value alternatives are told apart.
+/// Returns the name of the tag, the property whose value selects an alternative.
 pub(super) fn tag_of(branches: &[Value]) -> Option<&str> {
     let mut properties = properties_of(branches.first()?);
     properties.find_map(|(name, schema)| schema.get("const").map(|_| name))
 }
 
-/// The value of the tag of an alternative.
+/// Returns the value of the tag that selects an alternative.
 pub(super) fn word_of<'s>(branch: &'s Value, tag: &str) -> Option<&'s str> {
     branch["properties"][tag]["const"].as_str()
 }
 
-/// A property in this spelling, or else in another letter case.
+/// Returns the property with exactly this name, or else one whose name differs only in letter case.
 pub(super) fn find<'v>(object: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
     let in_any_case = || {
         let mut all = object.iter();
@@ -122,7 +122,7 @@ pub(super) fn find<'v>(object: &'v Map<String, Value>, name: &str) -> Option<&'v
     object.get(name).or_else(in_any_case)
 }
 
-/// The element of a list as it was before that has the same key.
+/// Returns the element of the stored list that has the same key as `element`.
 pub(super) fn same_element<'v>(
     element: &Value,
     schema: &Value,
@@ -138,7 +138,7 @@ pub(super) fn same_element<'v>(
     })
 }
 
-/// The schema of a property of an object, whose tag says which alternative it is.
+/// Returns the schema of a property of an object. The tag of the object selects the alternative.
 pub(in crate::wire::resource) fn property_of<'s>(
     schema: &'s Value,
     object: &Map<String, Value>,
@@ -157,8 +157,8 @@ pub(super) fn properties_of(schema: &Value) -> impl Iterator<Item = (&str, &Valu
     properties.map(|(name, schema)| (name.as_str(), schema))
 }
 
-/// The nearest of `names` that is a slip or two away: one in names of 4 to 7 letters, two in longer ones.
-/// Shorter names are too close to each other to tell.
+/// Returns the nearest of `names` within one typing error for names of 4 to 7 letters, or two for longer names. Shorter
+/// names are too similar to each other for corrections.
 fn nearest<'n>(written: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let near = names.filter_map(|name| {
         let slips_max = match name.len() {

@@ -1,5 +1,5 @@
-//! Places of properties in documents of a kind, as its schema states them: for forms, whose fields are named by the
-//! ends of these paths.
+//! Paths of properties in documents, determined from a schema. Fields of forms are named by the last segments of these
+//! paths.
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::names::{branches_of, properties_of, tag_of, word_of};
 
-/// The path and the schema of the property that `name` ends the path of, the nearest to the top: `type`,
-/// `authentication.type`, `headers[2].name`. The property `without` is passed over, and so are elements of lists from
-/// `elements_max` on.
+/// Finds the property closest to the root whose path ends with `name`, for example `type`, `authentication.type` or
+/// `headers[2].name`. Returns its path and its schema. The property `without` and elements of lists from the index
+/// `elements_max` on are ignored.
 pub(crate) fn find<'s>(
     schema: &'s Value,
     name: &str,
@@ -38,7 +38,7 @@ pub(crate) fn find<'s>(
     None
 }
 
-/// Returns the properties of an object, with those of all its kinds.
+/// Returns the properties of an object, including the properties of all its alternatives.
 pub(crate) fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let kinds = branches_of(schema).iter();
     properties_of(schema).chain(kinds.flat_map(properties_of))
@@ -49,7 +49,7 @@ pub(crate) fn lookup<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
     document.pointer(&format!("/{pointer}"))
 }
 
-/// The place of what is to be at the path, which is made.
+/// Returns a reference to the value at `path`. Missing objects, lists and elements on the path are created.
 pub(crate) fn slot<'a>(document: &'a mut Value, path: &str) -> &'a mut Value {
     path.split('.').fold(document, |object, name| {
         let Some((list, at)) = name.trim_end_matches(']').split_once('[') else {
@@ -68,7 +68,8 @@ pub(crate) fn slot<'a>(document: &'a mut Value, path: &str) -> &'a mut Value {
     })
 }
 
-/// Takes out what objects of the kind do not have, and those that have no kind; false for one of these.
+/// Removes properties that the kind of an object does not have, and objects without the tag that selects their kind.
+/// Returns false if `value` itself is to be removed.
 pub(crate) fn prune(value: &mut Value, schema: &Value) -> bool {
     for each in value.as_array_mut().into_iter().flatten() {
         prune(each, &schema["items"]);

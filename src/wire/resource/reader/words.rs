@@ -1,4 +1,4 @@
-//! Descriptions of the values that a schema expects, and of those that came instead.
+//! Descriptions of the values that a schema expects, and of values that do not match it.
 
 use std::fmt::Write;
 
@@ -8,12 +8,12 @@ use url::Url;
 use crate::wire::bad_input::quoted;
 pub(super) use crate::wire::bad_input::shortened;
 
-/// The words that a schema lists.
+/// Returns the words that a schema allows; `None` if the schema does not list any.
 pub(super) fn of(schema: &Value) -> Option<Vec<&str>> {
     match (schema["const"].as_str(), schema["enum"].as_array()) {
         (Some(word), _) => Some(vec![word]),
         (None, Some(words)) => Some(words.iter().filter_map(Value::as_str).collect()),
-        // Words that are described one by one.
+        // A `oneOf` lists words that each have a description.
         (None, None) => {
             let words = schema["oneOf"].as_array()?.iter();
             words.map(|word| word["const"].as_str()).collect()
@@ -43,7 +43,7 @@ pub(super) fn expected(schema: &Value) -> String {
     }
 }
 
-/// Describes what is wrong with a text, if anything is, without showing the text.
+/// Describes the fault of a string, if there is one, without showing the string.
 pub(super) fn text_problem(text: &str, schema: &Value) -> Option<String> {
     let limit = |keyword: &str| schema[keyword].as_u64();
     let is_more = |count: usize, most: &u64| count as u64 > *most;
@@ -65,7 +65,7 @@ pub(super) fn text_problem(text: &str, schema: &Value) -> Option<String> {
     None
 }
 
-/// Describes what is wrong with the length of a list, if anything is.
+/// Describes the fault in the length of a list, if there is one.
 pub(super) fn length_problem(count: usize, schema: &Value) -> Option<String> {
     let limit = |keyword: &str| {
         schema[keyword]
@@ -97,8 +97,8 @@ pub(super) fn prefix(schema: &Value) -> String {
     schema["x-prefix"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Reports whether two values are the same. Line ends of texts, which forms change, may differ, and so may the ways to
-/// write a URL, of which the store keeps one.
+/// Reports whether two values are the same. Differences in line endings are ignored, since forms change these.
+/// Differences between spellings of the same URL are ignored, since the store keeps only one spelling.
 pub(super) fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
     match (one, other) {
         (Some(Value::String(one)), Some(Value::String(other))) => {
@@ -126,13 +126,13 @@ pub(super) fn is_number_of(schema: &Value, value: &Value) -> bool {
         .and_then(|decimals| decimals.try_into().ok());
     let is_exact = decimals.is_none_or(|decimals| {
         let shifted = number * 10_f64.powi(decimals);
-        // What a decimal fraction can be off by in binary.
+        // Tolerance for the error of decimal fractions in binary floating point.
         (shifted - shifted.round()).abs() < 1e-6
     });
     is_within && is_exact
 }
 
-/// The kind of a value, which shows nothing of it.
+/// Returns the name of the type of a value, without the value.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -144,7 +144,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A value for an error, shortened.
+/// Formats a value for an error message, shortened.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -153,7 +153,7 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// `"a"`, `"a" or "b"`, `"a", "b" or "c"`.
+/// Joins quoted words: `"a"`, `"a" or "b"`, `"a", "b" or "c"`.
 pub(in crate::wire::resource) fn one_of(words: &[&str]) -> String {
     let mut text = String::new();
     for (at, word) in words.iter().enumerate() {

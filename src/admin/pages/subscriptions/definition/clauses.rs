@@ -1,7 +1,7 @@
 //! Advanced filters, in rows of fields or as JSON.
 //!
-//! There is one of the two in a form at a time, and what is there is what counts: with a field for JSON there
-//! are no rows. Rows can always be turned into JSON; JSON into rows if it is a filter that they can say.
+//! A form has either rows or the JSON field. If the JSON field is present, there are no rows. Rows can always be
+//! converted to JSON. JSON can be converted to rows only if rows can express the filter.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::admin::widgets::print::sentence;
 use crate::model::filter::{Dialect, Operator, Takes};
 use crate::wire::resource::{parse_filter, render_filter};
 
-/// The field that has them as JSON.
+/// The form field that holds the advanced filters as JSON.
 const ADVANCED: &str = CLAUSES.list;
 
 const OPERATOR: &str = "operatorType";
@@ -24,7 +24,7 @@ fn name(index: usize, part: &str) -> String {
     format!("{ADVANCED}[{index}].{part}")
 }
 
-/// Puts these filters into the form: as rows if those can say them.
+/// Puts the filters `clauses` into the form, as rows if rows can express them.
 pub(crate) fn fill(form: &mut Form, clauses: &Value) {
     clear(form);
     let elements = clauses.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -43,7 +43,7 @@ pub(crate) fn fill(form: &mut Form, clauses: &Value) {
     }
 }
 
-/// The filters that the form has, if any, or what is wrong with the JSON.
+/// Returns the filters in the form, if any, or the error in the JSON.
 pub(crate) fn read(form: &Form) -> Result<Option<Value>, String> {
     let rows = rows(form);
     match form.filled(ADVANCED) {
@@ -54,10 +54,10 @@ pub(crate) fn read(form: &Form) -> Result<Option<Value>, String> {
     }
 }
 
-/// Returns the error for a problem at the path `inside` the list: in the row of the clause, or at the field with the
-/// JSON together with the path.
+/// Returns the error for a problem at the path `inside` the list. The error belongs to the row of the clause, or to the
+/// JSON field, where the text includes the path.
 pub(crate) fn place(form: &Form, inside: &str, problem: &str) -> FormError {
-    // What marks code in other places stands as it is in a page.
+    // Backticks, which mark code elsewhere, would be shown literally on a page.
     let is_empty = form.filled(&format!("{ADVANCED}{inside}")).is_none();
     let problem = match (form.has(ADVANCED), inside.rsplit('.').next()) {
         (false, Some(OPERATOR)) if is_empty => "Choose an operator.".into(),
@@ -67,7 +67,7 @@ pub(crate) fn place(form: &Form, inside: &str, problem: &str) -> FormError {
     if form.has(ADVANCED) {
         FormError::of(ADVANCED, format!("{ADVANCED}{inside}: {problem}"))
     } else {
-        // Rows have one field for both.
+        // A row has a single field for both `value` and `values`.
         match inside.strip_suffix(".value") {
             Some(row) => FormError::of(&format!("{ADVANCED}{row}.{VALUES}"), problem),
             None => FormError::of(&format!("{ADVANCED}{inside}"), problem),
@@ -75,7 +75,7 @@ pub(crate) fn place(form: &Form, inside: &str, problem: &str) -> FormError {
     }
 }
 
-/// Does what a button of the rows says; `None` if there is no such button.
+/// Runs the action of a button of the rows; `None` if there is no such button.
 pub(crate) fn press(button: &str, form: &mut Form) -> Option<Result<(), FormError>> {
     match button {
         "to-json" => {
@@ -125,7 +125,7 @@ fn line(value: &Value) -> String {
     }
 }
 
-/// The rows as the document has them, whether or not they are right.
+/// Returns the rows in the format of the document, valid or not.
 fn rows(form: &Form) -> Vec<Value> {
     let rows = 0..CLAUSES.count(form);
     rows.map(|index| clause(form, index)).collect()
@@ -154,7 +154,7 @@ fn clause(form: &Form, index: usize) -> Value {
     clause
 }
 
-/// A number, `true` or `false`; anything else stays a text, to be rejected as what it is.
+/// Returns a number, `true` or `false`; any other text stays a string, which validation then rejects.
 fn scalar(line: &str) -> Value {
     match serde_json::from_str(line) {
         Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,

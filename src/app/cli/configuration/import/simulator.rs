@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{Translation, list, member, name_of};
 use crate::app::cli::schema::SchemaArgument;
 
-/// Kinds of subscribers of version 4 that there is no destination for here, and what to use instead.
+/// Lists the subscriber kinds of version 4 for which Everpost has no destination, each with an alternative.
 const NOT_HERE: [(&str, &str); 2] = [
     (
         "storageQueue",
@@ -17,7 +17,7 @@ const NOT_HERE: [(&str, &str); 2] = [
     ),
 ];
 
-/// Properties of topics that are read or have no meaning here.
+/// Lists the topic properties that are read here or that have no meaning in Everpost.
 const OF_TOPICS: [&str; 6] = [
     "name",
     "port",
@@ -66,7 +66,7 @@ fn of_topic(topic: &Value, to: &mut Translation) {
     to.leave_out_others(topic, &known.collect::<Vec<_>>(), &title);
     let subscribers = member(topic, "subscribers");
     let of = |kind| list(subscribers, kind);
-    // Until version 3 all of them are webhooks.
+    // Up to version 3, all subscribers are webhooks.
     let webhooks = subscribers.as_array().map_or(&[][..], Vec::as_slice);
     for subscriber in webhooks.iter().chain(of("http")) {
         let webhook = json!({
