@@ -9,8 +9,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 
 use crate::admin::action::{self, Call, Deletable, Question, Step, Subject, ask, carry_out};
-use crate::admin::error;
-use crate::admin::error::PageResult;
+use crate::admin::error::{self, PageResult};
 use crate::admin::forms::sheet::{send, sheet};
 use crate::admin::pages::access_rules::AccessRuleForm;
 use crate::admin::pages::alerts::{AlertChannelForm, AlertRuleForm};

@@ -3,8 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use crate::base;
-use crate::base::Timestamp;
+use crate::base::{self, Timestamp};
 use crate::model::entity_status::EntityStatus;
 use crate::wire::service_bus::message::EVENT_TYPE;
 

@@ -42,9 +42,9 @@ const ROWS_PER_SETTLEMENT: usize = 4;
 /// The pause before deliveries are tried again whose request was cut off, or whose results could not be stored.
 const DEFECT_PAUSE: Duration = Duration::from_secs(10);
 
-/// The slot of a request and the leases of its deliveries, until the request is answered. Dropping the permit before
+/// The slot of a request and the leases of its deliveries, until the request is answered. Dropping the slot before
 /// that releases both.
-struct RequestPermit<'a> {
+struct HeldSlot<'a> {
     broker: &'a Broker,
     subscription: SubscriptionId,
     deliveries: Vec<DeliveryId>,
@@ -53,7 +53,7 @@ struct RequestPermit<'a> {
     is_answered: bool,
 }
 
-impl Drop for RequestPermit<'_> {
+impl Drop for HeldSlot<'_> {
     /// Releases the slot and the leases if the request was not answered, because of a stop or a panic, or because it
     /// was not sent. The deliveries fall due again after a pause.
     fn drop(&mut self) {
@@ -204,7 +204,7 @@ impl Broker {
     /// could not be sent for lack of a place is not counted as an attempt.
     async fn attempt(&self, batch: Batch, unstored: &TaskTracker) -> Option<DispatchSlot<Due>> {
         let id = batch.subscription.id;
-        let mut slot = RequestPermit {
+        let mut slot = HeldSlot {
             broker: self,
             subscription: id,
             deliveries: batch.ids(),

@@ -29,8 +29,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::store::views::InspectedQuery;
 use crate::wire::received::SIGNATURE_GOOD;
-use crate::wire::resource;
-use crate::wire::resource::SubscriptionContext;
+use crate::wire::resource::{self, SubscriptionContext};
 
 const LIST: &str = "/admin/inspectors";
 

@@ -17,36 +17,20 @@ pub(crate) use signing::{NewSecret, ask_to_stop_signing, make_first, show_once, 
 pub(crate) use table::{SubscriptionTable, rank};
 pub(crate) use trial::{TrialText, try_filter};
 
-use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
-
-use http::StatusCode;
-use serde_json::{Value, json};
 
 use self::definition::{
     CLAUSES, DefinitionKind, HEADERS, SIGN, SIGNING_SECRET, SubscriptionDraft, clauses,
 };
 use crate::admin::action::{Names, Subject, name_of};
 use crate::admin::error::PageResult;
-use crate::admin::form_error::{all_of, said};
-use crate::admin::forms::document::Shape;
-use crate::admin::forms::form::{Form, FormError};
 use crate::admin::forms::sheet::named;
 use crate::admin::lists::bulk::Selectable;
 use crate::admin::paths;
-use crate::admin::reader::PageReader;
 use crate::admin::site::{Site, existing};
-use crate::admin::widgets::print;
-use crate::model::blob_storage::BlobStorage;
-use crate::model::destination::DeliveryMode;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::{
-    DeadLetterDestination, EventSubscription, SubscriptionDefinition,
-};
-use crate::wire::resource;
-use crate::wire::resource::{InvalidResource, SubscriptionContext};
+use crate::model::subscription::EventSubscription;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Subscription {

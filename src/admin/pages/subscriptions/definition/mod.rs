@@ -2,20 +2,30 @@
 
 pub(crate) mod clauses;
 
+use std::fmt::Display;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use super::{
-    BlobStorage, DeadLetterDestination, DeliveryMode, Display, Duration, EventSubscription, Form,
-    FormError, InvalidResource, PageReader, Shape, StatusCode, SubscriptionContext,
-    SubscriptionDefinition, TopicEntry, Value, all_of, json, print, resource, said,
-};
-use crate::admin::forms::document::{FieldGroups, is_kept, words};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::admin::form_error::{all_of, said};
+use crate::admin::forms::document::{FieldGroups, Shape, is_kept, words};
 use crate::admin::forms::faults::{Faults, FormProblem};
+use crate::admin::forms::form::{Form, FormError};
+use crate::admin::reader::PageReader;
+use crate::admin::widgets::print;
+use crate::model::blob_storage::BlobStorage;
+use crate::model::destination::DeliveryMode;
 use crate::model::limits::{DELIVERY_ATTRIBUTES_MAX, FILTERS_MAX};
 use crate::model::probation::Health;
-use crate::wire::resource::Observed;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{
+    DeadLetterDestination, EventSubscription, SubscriptionDefinition,
+};
 use crate::wire::resource::places::{lookup, properties, slot};
+use crate::wire::resource::{self, InvalidResource, Observed, SubscriptionContext};
 
 #[cfg(test)]
 mod tests;
