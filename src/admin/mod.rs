@@ -1,13 +1,13 @@
 //! The admin pages: drawn on the server, complete without JavaScript, every one of them a URL.
 //!
 //! A page is a module in `pages`, a template in `templates/pages` and a row in `registry`. The template extends
-//! `frame.html`, or `list.html` where it is a list: [`lists::list::List`] then has its tabs, pages, export and
-//! commands, and [`forms::filled::Filled`] the filter, a struct with serde. Templates print values of the model by
+//! `frame.html`, or `list.html` where it is a list: [`lists::list::ListPage`] then has its tabs, pages, export and
+//! commands, and [`forms::filled::FilledForm`] the filter, a struct with serde. Templates print values of the model by
 //! `widgets::filters` (`{{ at|relative }}`, `{{ bytes|size }}`, and `{{ text|visible }}` for whatever a stranger
 //! wrote) and by the parts of `widgets`. What a button does is a function of an [`action::Call`], with a row in
 //! `registry` that has its label, role and question; `subject.button("key")` draws it. Pages may take a `Call`, too.
-//! The broker function that an action calls writes the audit log. The module `page` has the imports that nearly every
-//! page needs. The module `pages` has the subjects of pages, and its `answer!` draws a page.
+//! The broker function that an action calls writes the audit log. The module `pages` has the subjects of pages, and
+//! its `answer!` draws a page.
 
 mod action;
 mod assets;
@@ -38,7 +38,7 @@ use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use crate::admin::security::{csrf, gate, headers, hosts, session};
 use crate::admin::site::Site;
 
-pub use crate::admin::site::AdminState;
+pub use crate::admin::site::{AdminState, ApiDocument, api_document};
 
 /// Bytes of a form besides the events that it may publish.
 const FORM_BYTES_MAX: usize = 1_048_576;

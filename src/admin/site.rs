@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::ops::Deref;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -23,6 +23,14 @@ use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::StoreError;
 use crate::store::views::{DeliveryDetail, QueueDepth, Views};
 
+/// The OpenAPI document of the API, made when it is first shown, since making it takes longer than the rest of a start.
+pub type ApiDocument = Arc<LazyLock<Value, Box<dyn FnOnce() -> Value + Send>>>;
+
+/// Returns the document that `make` makes when it is first shown.
+pub fn api_document(make: impl FnOnce() -> Value + Send + 'static) -> ApiDocument {
+    Arc::new(LazyLock::new(Box::new(make)))
+}
+
 pub struct AdminState {
     pub broker: Broker,
     pub views: Views,
@@ -36,7 +44,7 @@ pub struct AdminState {
     pub sign_in: SignInOptions,
     pub publish_bytes_max: usize,
     /// The OpenAPI document of the API; a download replaces the public URL in it.
-    pub api_document: Arc<Value>,
+    pub api_document: ApiDocument,
 }
 
 pub(crate) struct Site {

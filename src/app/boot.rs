@@ -203,7 +203,10 @@ impl Appliance {
             metrics_public: config.metrics_public,
             azure: azure_scope(&config),
         };
-        let api_document = Arc::new(api::document(&api_options, &public_url));
+        let api_document = {
+            let (options, public_url) = (api_options.clone(), public_url.clone());
+            admin::api_document(move || api::document(&options, &public_url))
+        };
         let container_id = format!("everpost-{}", entropy.uuid());
         let facts = facts::gather(&config, &data_dir, &url, clock.now());
         let options = broker_options(&config, clock, entropy, &url);

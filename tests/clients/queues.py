@@ -57,7 +57,7 @@ def client_options(appliance, transport=TCP, key=None, rule=RULE):
 
 
 def connect(appliance, transport=TCP, key=None, rule=RULE, **options):
-    client = ServiceBusClient.from_connection_string(**client_options(appliance, transport, key, rule), **options)
+    client = ServiceBusClient.from_connection_string(**client_options(appliance, transport, key, rule) | options)
     for kind in ("queue_sender", "queue_receiver", "topic_sender", "subscription_receiver"):
         # The thread that keeps an idle connection alive sleeps for a second when it is closed.
         opens = functools.partial(getattr(client, f"get_{kind}"), keep_alive=0)

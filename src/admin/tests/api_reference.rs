@@ -62,7 +62,7 @@ async fn viewers_get_the_document_and_strangers_do_not() {
     let document = viewer.open("/admin/api/openapi.json").await;
     assert_eq!(document.status, 200);
     let parsed: Value = serde_json::from_str(&document.body).expect("JSON");
-    assert_eq!(parsed, **API_DOCUMENT);
+    assert_eq!(parsed, ***API_DOCUMENT);
     let stranger = appliance.somebody().open("/admin/api/openapi.json").await;
     assert!(
         stranger.path.starts_with("/admin/login"),

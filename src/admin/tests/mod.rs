@@ -45,12 +45,11 @@ use std::time::Duration;
 
 use axum::Router;
 use http::{HeaderMap, HeaderValue};
-use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::tests::person::Person;
 use crate::admin::tests::system::facts;
-use crate::admin::{AdminState, routes};
+use crate::admin::{self, AdminState, ApiDocument, routes};
 use crate::api::{self, ApiOptions, AzureScope};
 use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo, setting_samples};
@@ -77,14 +76,14 @@ use crate::store::accounts::Role;
 use crate::store::{InlineDatabase, Store};
 
 /// What the appliance serves to programs, made once for all of them.
-static API_DOCUMENT: LazyLock<Arc<Value>> = LazyLock::new(|| {
+static API_DOCUMENT: LazyLock<ApiDocument> = LazyLock::new(|| {
     let options = ApiOptions {
         publish_bytes_max: PUBLISH_BYTES_MAX,
         metrics_public: false,
         dev: None,
         azure: AzureScope::ANY,
     };
-    Arc::new(api::document(&options, "http://127.0.0.1:8080"))
+    admin::api_document(move || api::document(&options, "http://127.0.0.1:8080"))
 });
 
 const NAME: &str = "ann";

@@ -31,7 +31,7 @@ pub(crate) struct ReferenceQuery {
 
 /// Everything that programs can ask, where every word of the search is found.
 pub(crate) async fn list(Query(asked): Query<ReferenceQuery>, call: Call) -> PageResult {
-    let document = &*call.api_document;
+    let document: &Value = &call.api_document;
     let words: Vec<String> = asked.q.split_whitespace().map(str::to_lowercase).collect();
     let is_found = |each: &DocumentedOperation<'_>| {
         let text = each.searched();
@@ -58,7 +58,8 @@ pub(crate) async fn list(Query(asked): Query<ReferenceQuery>, call: Call) -> Pag
 
 /// One thing that programs can ask, with all that is to be known of it.
 pub(crate) async fn show(call: Call) -> PageResult {
-    let (document, id) = (&*call.api_document, name_of(&call.names, "operation"));
+    let document: &Value = &call.api_document;
+    let id = name_of(&call.names, "operation");
     let find = |id: &str| operation::all(document).find(|each| each.id() == id);
     let operation = find(id).filter(|_| !id.ends_with(SECOND_PATH));
     let operation = existing(operation, "operation", format!("{id} in the API"))?;
@@ -74,7 +75,7 @@ pub(crate) async fn show(call: Call) -> PageResult {
 }
 
 pub(crate) async fn download(call: Call) -> Response {
-    let mut document = Value::clone(&call.api_document);
+    let mut document = Value::clone(&**call.api_document);
     document["servers"][0]["url"] = call.public_url().into();
     Json(document).into_response()
 }
