@@ -5,8 +5,8 @@ use crate::wire::resource::{Fault, InvalidResource};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FormError {
-    /// The name of the field at fault, or the path of a property that the field is a part of; empty
-    /// for the form as a whole.
+    /// The name of the field with the error, or the path of a property that contains the field. Empty if the error
+    /// concerns the whole form.
     pub(crate) target: String,
     pub(crate) problem: String,
 }
@@ -21,8 +21,8 @@ impl FormError {
         Self::of("", problem)
     }
 
-    /// Reports whether the error is shown at the field of the property at `path`: that is the property at fault, one
-    /// inside it, or one that it lies in.
+    /// Reports whether the error is shown at the field of the property at `path`. The property is the target of the
+    /// error, lies in the target, or contains the target.
     pub(crate) fn fits(&self, path: &str) -> bool {
         let target = self.target.as_str();
         !target.is_empty() && (lies_in(target, path) || lies_in(path, target))
@@ -34,7 +34,7 @@ fn lies_in(inner: &str, outer: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Returns the parsed value, or all errors: those of fields that could not be read, and those of the parser.
+/// Returns the parsed value, or all errors: first the errors of `unread` fields, then the errors of the parser.
 pub(crate) fn all_of<T>(
     unread: Vec<FormError>,
     parsed: Result<T, Vec<FormError>>,
@@ -46,14 +46,14 @@ pub(crate) fn all_of<T>(
     }
 }
 
-/// Returns the faults that the management API finds in a document.
+/// Converts the faults that the management API finds in a document to form errors.
 pub(crate) fn form_errors(invalid: &InvalidResource) -> Vec<FormError> {
     let faults = invalid.faults.iter();
     let form_error = |Fault { path, problem }: &Fault| FormError::of(path, said(problem));
     faults.map(form_error).collect()
 }
 
-/// Returns the problem as a sentence. For a missing value, asks the user to enter it.
+/// Returns the problem as a sentence. If a value is missing, the sentence asks the user to enter the value.
 pub(crate) fn said(problem: &str) -> String {
     match problem.strip_prefix("it is missing; it must be ") {
         Some(wanted) => format!("Enter {wanted}."),
@@ -61,8 +61,8 @@ pub(crate) fn said(problem: &str) -> String {
     }
 }
 
-/// Returns the errors of [`form_errors`] for forms whose fields have the names of properties without `properties.` and
-/// `sku.`.
+/// Returns the errors of [`form_errors`] without the prefix `properties.` or `sku.` in their targets. Suits forms whose
+/// fields have the names of properties without these prefixes.
 pub(crate) fn of_fields(invalid: &InvalidResource) -> Vec<FormError> {
     let mut form_errors = form_errors(invalid);
     for FormError { target, .. } in &mut form_errors {

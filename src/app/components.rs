@@ -1,10 +1,10 @@
-//! The components that the program is built from, read from the files of the build.
+//! The components of the program, read from `Cargo.lock`, `Cargo.toml` and `deny.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use toml::{Table, Value};
 
-/// Lock file of the build: every package, including packages for tests.
+/// The lock file of the build, which lists every package, including packages for tests.
 const LOCK: &str = include_str!("../../Cargo.lock");
 
 /// The manifest, which names the direct dependencies of the program.
@@ -13,8 +13,8 @@ const MANIFEST: &str = include_str!("../../Cargo.toml");
 /// Rules for the licences that a component may have; `cargo deny` enforces them in the build.
 const RULES: &str = include_str!("../../deny.toml");
 
-/// Returns names with versions in alphabetical order: all direct and transitive dependencies of the program, on any
-/// system that it can be built for.
+/// Returns all direct and transitive dependencies of the program, on any system that the program can be built for, as
+/// names with versions in alphabetical order.
 pub(super) fn components() -> Vec<String> {
     let packages = packages(&table(LOCK));
     let manifest = table(MANIFEST);
@@ -35,14 +35,14 @@ pub(super) fn components() -> Vec<String> {
     found.into_iter().collect()
 }
 
-/// The licences that occur among the components.
+/// Returns the licences that the build allows for the components.
 pub(super) fn licences() -> Vec<String> {
     let rules = table(RULES);
     let allowed = rules.get("licenses").and_then(|rules| rules.get("allow"));
     texts(allowed)
 }
 
-/// A version of a package, and what it needs.
+/// The versions of a package, each with its dependencies.
 type Versions = Vec<(String, Vec<String>)>;
 
 fn packages(lock: &Table) -> BTreeMap<String, Versions> {

@@ -1,20 +1,20 @@
-//! SHA-256 hashes, which identify secrets that must not be readable, and detect damaged files.
+//! SHA-256 hashes, used to identify secrets that must not be readable and to detect damaged files.
 
 use std::io::{self, Read};
 
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
 
-/// Bytes read at once.
+/// The maximum number of bytes per read.
 const PIECE: usize = 65_536;
 
-/// SHA-256.
+/// Returns the SHA-256 hash of `bytes`.
 pub fn sha256(bytes: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
     let mut hash = [0; SHA256_OUTPUT_LEN];
     hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
     hash
 }
 
-/// SHA-256 in lower-case hex.
+/// Returns the SHA-256 hash of `bytes` in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
 }
@@ -40,7 +40,7 @@ impl Sha256 {
     }
 }
 
-/// Returns the SHA-256, in lower-case hex, of all bytes that can be read from `from`, and their number.
+/// Returns the SHA-256 hash, in lower-case hex, of all bytes that can be read from `from`, and the number of bytes.
 pub fn sha256_of(mut from: impl Read) -> io::Result<(String, u64)> {
     let mut hash = Sha256::default();
     let (mut piece, mut bytes) = (vec![0; PIECE], 0);

@@ -12,8 +12,9 @@ const IN_WRITING: [RangeInclusive<char>; 14] = [
     '\u{13430}'..='\u{1343f}', '\u{e0100}'..='\u{e01ef}',
 ];
 
-/// All other characters of Unicode's category Cf, such as those that control text direction, and of
-/// Default_Ignorable_Code_Point, and the line and paragraph separators.
+/// Invisible characters that no script needs: the line and paragraph separators, and the characters of Unicode's
+/// category Cf, such as those that control text direction, and of Default_Ignorable_Code_Point, except for the ones in
+/// [`IN_WRITING`].
 #[rustfmt::skip] // a table
 const BESIDES: [RangeInclusive<char>; 18] = [
     '\u{ad}'..='\u{ad}', '\u{34f}'..='\u{34f}', '\u{61c}'..='\u{61c}', '\u{115f}'..='\u{1160}',
@@ -23,18 +24,18 @@ const BESIDES: [RangeInclusive<char>; 18] = [
     '\u{e0000}'..='\u{e00ff}', '\u{e01f0}'..='\u{e0fff}',
 ];
 
-/// Returns whether `c` is invisible. Two names that differ only in such characters look the same.
+/// Returns whether `c` is invisible. Two names that differ only in invisible characters look the same.
 fn is_hidden(c: char) -> bool {
     steers(c) || IN_WRITING.iter().any(|range| range.contains(&c))
 }
 
-/// Returns whether `c` is invisible and not needed by any script, such as a control character. Untrusted text must not
-/// look different from its content.
+/// Returns whether `c` is invisible and not needed by any script, such as a control character. Untrusted text is shown
+/// with these characters escaped, since it must not look different from its content.
 pub fn steers(c: char) -> bool {
     c.is_control() || (c >= '\u{ad}' && BESIDES.iter().any(|range| range.contains(&c)))
 }
 
-/// Returns why a name could look the same as another name; `None` if it cannot.
+/// Returns the fault by which a name could look the same as another name; `None` for a name without such a fault.
 pub fn problem_of_look(name: &str) -> Option<&'static str> {
     let is_blank = |c: char| c.is_whitespace() && c != ' ';
     if name.trim() != name {
@@ -50,8 +51,8 @@ pub fn problem_of_look(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the text with its hidden characters escaped, as `\u{202e}`, except for those that scripts need and those in
-/// `keep`.
+/// Returns the text with its hidden characters escaped in the form `\u{202e}`. Leaves characters that scripts need and
+/// the characters in `keep` unchanged.
 pub fn visible(text: &str, keep: &[char]) -> String {
     let mut visible = String::with_capacity(text.len());
     for c in text.chars() {
@@ -64,7 +65,8 @@ pub fn visible(text: &str, keep: &[char]) -> String {
     visible
 }
 
-/// Returns JSON with its hidden characters escaped, except for line breaks and tabs.
+/// Returns JSON text with its hidden characters escaped in the form `\u202e`. Leaves line breaks, tabs and characters
+/// that scripts need unchanged.
 pub fn visible_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {

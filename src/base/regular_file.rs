@@ -1,5 +1,5 @@
-//! Files that others may have put there. A pipe or a device in place of one is an error, which neither waits for anybody
-//! nor reads without end.
+//! Opens files that someone else may have created. A pipe or a device instead of a regular file is an error, so the
+//! server neither waits for another process nor reads without end.
 
 use std::fs::{self, File, FileType};
 use std::io;
@@ -8,19 +8,19 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens a file to be read. Links are followed, as Kubernetes makes them for its secrets.
+/// Opens a regular file for reading. Follows symbolic links, because Kubernetes creates links for its secrets.
 pub fn open(path: &Path) -> io::Result<File> {
     check(fs::metadata(path)?.file_type())?;
     open_with(path, OFlags::empty())
 }
 
-/// Opens a file to be read, which is no link to one.
+/// Opens a regular file for reading. Fails if `path` is a symbolic link.
 pub fn open_unlinked(path: &Path) -> io::Result<File> {
     check(fs::symlink_metadata(path)?.file_type())?;
     open_with(path, OFlags::NOFOLLOW)
 }
 
-/// Opens what may not be the file any more that was looked at.
+/// Opens a file and checks its type again, because the file may have been replaced since the caller checked its type.
 fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
     let waiting_for_nobody = OFlags::NONBLOCK | OFlags::NOCTTY;
     let all = OFlags::RDONLY | OFlags::CLOEXEC | waiting_for_nobody | flags;

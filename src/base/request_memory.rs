@@ -1,4 +1,4 @@
-//! The memory that is counted for an HTTP request and its response.
+//! Accounting of the memory of an HTTP request and its response.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use crate::base::budget::{MemoryAccount, NothingLeft, PresentedKey, TakenBytes};
 /// made from them, and the response body.
 const COPIES_WHILE_MADE: usize = 3;
 
-/// Maximum time for which a request waits for memory for its response. After that its client is told to try again.
+/// Maximum time that a request waits for memory for its response. After this time, the client is told to try again.
 pub const MEMORY_WAIT: Duration = Duration::from_secs(5);
 
-/// Part of [`MEMORY_WAIT`] in which a request waits for memory that others use only briefly. After that, the accounts
-/// that keep most are asked to close.
+/// First part of [`MEMORY_WAIT`], in which a request waits for other accounts to return memory that they use only
+/// briefly. After this time, the accounts that keep the most memory are asked to close.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// Interval between checks for free memory.
@@ -26,23 +26,25 @@ pub struct RequestMemory(Arc<KeptForRequest>);
 
 #[derive(Debug)]
 struct KeptForRequest {
-    /// The request itself.
+    /// Bytes of the request itself.
     own: TakenBytes,
-    /// Bytes of the response, also while it is made; before that, bytes of the data made from the request.
+    /// Bytes of the response, including a response that is still being made. Before the response is begun, bytes of the
+    /// data made from the request.
     answer: Mutex<TakenBytes>,
-    /// The account that the request body counts for while it arrives.
+    /// The account in which the bytes of the request body are counted while the body arrives.
     body: OnceLock<MemoryAccount>,
-    /// The account of the connection, if the request counts for a different account.
+    /// The account of the connection, if the request is counted in a different account.
     connection: Option<MemoryAccount>,
 }
 
-/// Why a body is not read: there is no memory for it, or others need what it has.
+/// An error for a body that is not read, because there is no memory for it or other accounts need the memory that it
+/// holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too much is being sent at once")]
 pub struct TooMuch;
 
 impl TooMuch {
-    /// Returns whether the framework's error text about a body ends with this error.
+    /// Reports whether `text`, the framework's error text about a body, ends with the text of this error.
     pub fn is_told_by(text: &str) -> bool {
         text.ends_with(Self.to_string().as_str())
     }
@@ -70,19 +72,20 @@ impl RequestMemory {
         })))
     }
 
-    /// Returns the account that the request counts for: that of its connection, unless a proxy forwards the request.
+    /// Returns the account in which the request is counted. It is the account of the connection, unless a proxy
+    /// forwards the request.
     pub fn account(&self) -> &MemoryAccount {
         self.0.own.account()
     }
 
-    /// Notes that the request body counts for this account.
+    /// Records the account in which the bytes of the request body are counted. Keeps the account of an earlier call.
     pub fn note_body(&self, account: &MemoryAccount) {
         self.0.body.get_or_init(|| account.clone());
     }
 
-    /// Notes that the client has shown this valid key, token or session. From then on its connection closes after those
-    /// of clients that have shown none. A connection of a proxy does not count for the key, because other clients use
-    /// it, too.
+    /// Records that the client has shown this valid key, token or session. When memory is short, connections of clients
+    /// that have shown none are then asked to close before the connection of this client. A connection of a proxy is
+    /// not counted for the key, because other clients use the connection, too.
     pub fn note_key(&self, key: impl FnOnce() -> PresentedKey) {
         let KeptForRequest {
             own,
@@ -103,7 +106,7 @@ impl RequestMemory {
         }
     }
 
-    /// Sets the bytes that the response counts for. Sets them to 0 and fails if there is not enough memory.
+    /// Sets the number of bytes counted for the response. Sets the number to 0 and fails if there is not enough memory.
     pub fn answer(&self, bytes: usize) -> Result<(), NothingLeft> {
         let mut answer = self.0.answer.lock().unwrap();
         let taken = answer.resize(bytes);
@@ -113,13 +116,14 @@ impl RequestMemory {
         taken
     }
 
-    /// Sets the bytes that the response counts for, even if that exceeds the budget, since they are already in memory.
+    /// Sets the number of bytes counted for the response. The number may exceed the budget, because the bytes are
+    /// already in memory.
     pub fn answer_anyway(&self, bytes: usize) {
         self.0.answer.lock().unwrap().resize_anyway(bytes);
     }
 
-    /// Takes memory for a response for which up to `bytes_max` bytes are read, if it is available now. Only connections
-    /// whose clients have shown no key or token are asked to close for it.
+    /// Takes memory for a response for which up to `bytes_max` bytes are read. Fails if the memory is not available
+    /// now. To free memory, asks only connections whose clients have shown no key or token to close.
     pub fn reserve_now(&self, bytes_max: usize) -> Result<(), NothingLeft> {
         let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
         if !self.0.own.account().has_room(bytes) {
@@ -128,8 +132,8 @@ impl RequestMemory {
         self.answer(bytes)
     }
 
-    /// Takes memory for a response, or a piece of one, for which up to `bytes_max` bytes are read. Waits for it for up
-    /// to [`MEMORY_WAIT`], so that many concurrent requests get their turns.
+    /// Takes memory for a response, or a piece of a response, for which up to `bytes_max` bytes are read. Waits for the
+    /// memory for up to [`MEMORY_WAIT`], so that many concurrent requests get their turns.
     pub async fn reserve(&self, bytes_max: usize) -> Result<(), NothingLeft> {
         let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
         let KeptForRequest { own, answer, .. } = &*self.0;
@@ -155,8 +159,8 @@ impl RequestMemory {
         self.answer_anyway(bytes.saturating_mul(COPIES_WHILE_MADE));
     }
 
-    /// Takes `bytes` for data made from the request, in place of those of the response, which does not exist yet. Waits
-    /// for up to [`MEMORY_WAIT`].
+    /// Takes `bytes` for data made from the request. Counts them as bytes of the response, which does not exist yet.
+    /// Waits for the memory for up to [`MEMORY_WAIT`].
     pub async fn hold(&self, bytes: usize) -> Result<(), NothingLeft> {
         let held = async {
             while !self.0.own.account().has_room(bytes) || self.answer(bytes).is_err() {

@@ -1,11 +1,11 @@
-//! Fair queues: keys are served round-robin, so that a key with many items does not make the others wait for all of
-//! them.
+//! Fair queues: keys are served round-robin, so that a key with many items does not make other keys
+//! wait for all of its items.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// A first-in, first-out queue for each key; the keys are served round-robin. The keys of a group share one turn among
-/// the groups, and are served round-robin within it.
+/// First-in, first-out queues, one for each key. Each key belongs to a group. The groups are served round-robin, one
+/// item at a time, and so are the keys within a group.
 #[derive(Debug)]
 pub struct FairQueue<K, T> {
     by_key: HashMap<K, VecDeque<T>>,
@@ -13,7 +13,7 @@ pub struct FairQueue<K, T> {
     groups: HashMap<K, VecDeque<K>>,
     /// The groups that have waiting items, in the order of their turns.
     order: VecDeque<K>,
-    /// How much waits of all keys.
+    /// The number of waiting items of all keys.
     len: usize,
 }
 
@@ -101,7 +101,7 @@ impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
         self.by_key.get(key).map_or(0, VecDeque::len)
     }
 
-    /// Returns whether nothing waits.
+    /// Returns whether there are no waiting items.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::base::Timestamp;
 use crate::model::limits::CLOCK_SKEW_MAX;
 
-/// Times in HTTP have whole seconds, rounded down (RFC 9110, 5.6.7).
+/// The resolution of times in HTTP: whole seconds, rounded down (RFC 9110, 5.6.7).
 const RESOLUTION: Duration = Duration::from_secs(1);
 
-/// The certain part of the difference between the local clock and a remote clock.
+/// The minimum difference between the local clock and a remote clock that a measurement proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSkew {
-    /// No certain difference.
+    /// The measurement proves no difference.
     None,
     /// The local clock is ahead by at least this duration.
     Ahead(Duration),
@@ -20,8 +20,8 @@ pub enum ClockSkew {
 }
 
 impl ClockSkew {
-    /// Returns the skew if the remote clock showed `theirs` at some time between `sent_at` and `received_at` of the
-    /// local clock.
+    /// Calculates the skew from one measurement: the remote clock showed `theirs` at some time between `sent_at` and
+    /// `received_at` of the local clock.
     pub fn measured(theirs: Timestamp, sent_at: Timestamp, received_at: Timestamp) -> Self {
         let (ahead, behind) = (
             sent_at.since(theirs + RESOLUTION),

@@ -6,7 +6,7 @@ use crate::model::limits::{
 };
 
 named_enum! {
-    /// Why a delivery was dead-lettered or dropped; Azure's names (rule A).
+    /// The reason that a delivery was dead-lettered or dropped. Names are Azure's (rule A).
     #[derive(PartialOrd, Ord)]
     pub enum DeadLetterReason {
         MaxDeliveryAttemptsExceeded,
@@ -16,38 +16,39 @@ named_enum! {
         UndeliverableDueToHttpForbidden,
         UndeliverableDueToHttpRequestEntityTooLarge,
         UndeliverableDueToProbationCausedByClientError,
-        /// The reason of deliveries of namespace topics, which have a single one for all final statuses.
+        /// A webhook of a namespace topic answered with a final status. Namespace topics have this single reason for
+        /// all final statuses.
         UndeliverableDueToClientError,
         SubscriptionDeleted,
         /// The stored event cannot be read any more (an extension).
         EventUnreadable,
         Manual,
-        /// Whoever scheduled it cancelled it in time.
+        /// The scheduled message was cancelled before its scheduled time.
         Cancelled,
-        /// Its queue takes messages with a session id only.
+        /// The message has no session id, but its queue or subscription requires sessions.
         SessionIdMissing,
-        /// A rule of its subscription could not be evaluated for it.
+        /// A rule of the subscription could not be evaluated for the message.
         FilterEvaluationFailed,
-        /// A rule of its subscription has made its header and properties larger than they may be.
+        /// A rule of the subscription made the header and properties of the message exceed their maximum size.
         HeaderSizeExceeded,
-        /// It was forwarded too often.
+        /// The message was forwarded too often, or forwarding would have created too many copies.
         MaxTransferHopCountExceeded,
-        /// The queue or topic that it was to be forwarded to is gone.
+        /// The queue or topic that the message was to be forwarded to does not exist any more.
         ForwardTargetMissing,
-        /// The queue or topic that it was to be forwarded to is full.
+        /// The queue or topic that the message was to be forwarded to is full.
         ForwardTargetFull,
-        /// The status of the queue or topic that it was to be forwarded to lets nobody send to it.
+        /// The queue or topic that the message was to be forwarded to has a status that does not allow sending.
         ForwardTargetDisabled,
-        /// The queue or topic that it was to be forwarded to takes only smaller messages.
+        /// The message exceeds the maximum message size of the queue or topic that it was to be forwarded to.
         MessageSizeExceeded,
-        /// A receiver dead-lettered it, with a reason of its own: [`DeadLetterDetails`].
+        /// A receiver dead-lettered the event, with its own reason in [`DeadLetterDetails`].
         Application,
     }
 }
 
 impl DeadLetterReason {
-    /// Describes in a sentence what happened: the `DeadLetterErrorDescription` of a dead letter whose receiver gave
-    /// none.
+    /// Returns a sentence that describes the reason. Serves as the `DeadLetterErrorDescription` of a dead letter whose
+    /// receiver gave no description.
     pub fn description(self) -> &'static str {
         match self {
             Self::MaxDeliveryAttemptsExceeded => {
@@ -198,7 +199,8 @@ impl DeadLetterDetails {
                 .sum::<usize>()
     }
 
-    /// Creates details with texts that are too long truncated, for senders that cannot receive an error.
+    /// Creates details and truncates each text to the maximum length. Serves senders of details that cannot receive an
+    /// error, such as a webhook in its response.
     pub fn cut(reason: &str, description: Option<&str>) -> Self {
         let cut = |text: &str| text.chars().take(DEAD_LETTER_TEXT_MAX).collect();
         Self {

@@ -5,7 +5,7 @@ use crate::model::delivery::DeliveryState;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 
-/// Matches the events that meet all conditions; the empty filter matches all.
+/// Matches the events that meet all conditions. The empty filter matches all events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
     pub topic: Option<TopicId>,
@@ -13,7 +13,7 @@ pub struct EventFilter {
     pub subscription: Option<SubscriptionId>,
     /// Events with a delivery in this state. If `subscription` is set, the delivery must be to that event subscription.
     pub state: Option<DeliveryStage>,
-    /// The publisher's id, exactly.
+    /// Events with exactly this id, which the publisher set.
     pub id: Option<String>,
     /// Exact, or a prefix if it ends in `*`.
     pub event_type: Option<String>,
@@ -21,9 +21,9 @@ pub struct EventFilter {
     pub subject: Option<String>,
     /// Only events that no event subscription matched.
     pub unmatched: bool,
-    /// Received at this moment or later.
+    /// Events received at this time or later.
     pub from: Option<Timestamp>,
-    /// Received before this moment.
+    /// Events received before this time.
     pub to: Option<Timestamp>,
     pub text: Option<TextSearch>,
 }

@@ -1,4 +1,4 @@
-//! Rules of exporting dead letters: when a blob is due, and how long to wait for unreachable storage (rule
+//! Rules for the export of dead letters: the time at which a blob is due, and the wait for unreachable storage (rule
 //! 9.1, A).
 
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use crate::base::{TimeScale, Timestamp};
 use crate::model::limits::{EXPORT_DELAY, STORAGE_OUTAGE_MAX};
 
-/// Pauses after consecutive failures; the last one repeats (rule N7).
+/// Retry delays after consecutive failures. The last delay repeats (rule N7).
 const WAITS: [Duration; 3] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
     Duration::from_secs(5 * 60),
 ];
 
-/// The pause between tries after storage was unreachable for [`STORAGE_OUTAGE_MAX`]. The appliance still notices the
-/// recovery by itself.
+/// The retry delay once storage has been unreachable for [`STORAGE_OUTAGE_MAX`]. Retries continue, so the appliance
+/// still detects the recovery by itself.
 const LONG_WAIT: Duration = Duration::from_secs(60 * 60);
 
-/// Settings of exports.
+/// Settings for the export of dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportRules {
-    /// The time that the oldest dead letter of a blob waits for further ones.
+    /// The time that the oldest dead letter of a blob waits for further dead letters.
     pub delay: Duration,
     pub when_unavailable: WhenUnavailable,
 }
@@ -47,7 +47,7 @@ pub enum WhenUnavailable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
     pub since: Timestamp,
-    /// Consecutive failures.
+    /// The number of consecutive failures.
     pub failures: u32,
     pub tried_at: Timestamp,
     pub next_try_at: Timestamp,
@@ -56,7 +56,7 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// The outage after a further failure.
+    /// Returns `before` with a further failure; a new outage if `before` is `None`.
     pub fn after(before: Option<Self>, error: String, now: Timestamp, scale: TimeScale) -> Self {
         let (since, earlier) = before.map_or((now, 0), |before| (before.since, before.failures));
         let failures = earlier.saturating_add(1);
@@ -75,13 +75,14 @@ impl Outage {
         }
     }
 
-    /// Returns the moment such that dead letters from before it have waited too long; `None` until the outage has
-    /// lasted for [`STORAGE_OUTAGE_MAX`].
+    /// Returns the cutoff time: dead letters from before that time have waited too long. Returns `None` until the
+    /// outage has lasted for [`STORAGE_OUTAGE_MAX`].
     pub fn given_up_before(&self, now: Timestamp, scale: TimeScale) -> Option<Timestamp> {
         lasts_long(self.since, now, scale).then(|| now - scale.shrink(STORAGE_OUTAGE_MAX))
     }
 
-    /// Returns whether the next try is due. A change of the subscription since the last try makes it due at once.
+    /// Returns whether the next try is due. A change of the subscription after the last try makes the next try due at
+    /// once.
     pub fn is_due(&self, changed_at: Timestamp, now: Timestamp) -> bool {
         self.next_try_at <= now || self.tried_at < changed_at
     }

@@ -1,4 +1,4 @@
-//! Evaluation of a URL by the egress policy, with the same rules and look-ups as for a delivery, but without a request.
+//! Evaluation of a URL by the egress policy. Uses the rules and DNS lookups of a delivery, but sends no request.
 
 use std::net::IpAddr;
 
@@ -16,12 +16,12 @@ pub enum EgressVerdict {
     /// A request would be served inside the appliance.
     Inside,
     Denied(EgressDenied),
-    /// Its host cannot be resolved, for this reason.
+    /// The host of the URL cannot be resolved, for this reason.
     Unresolved(String),
 }
 
 impl Outbound {
-    /// Checks a URL. A host name is resolved; nothing is called.
+    /// Checks a URL against the egress policy. Resolves a host name, but sends no request.
     pub async fn evaluate(&self, url: &Url) -> EgressVerdict {
         match self.transport.network(url) {
             Some(network) => evaluate(network.policy(), network.guard(), url).await,

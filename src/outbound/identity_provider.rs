@@ -31,7 +31,7 @@ const USABLE_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// requests.
 const KEYS_PAUSE: Duration = Duration::from_secs(60);
 
-/// The settings of a client of the provider.
+/// The settings of a client of an OpenID Connect provider.
 #[derive(Clone, Debug)]
 pub struct ProviderOptions {
     /// The display name of the provider.
@@ -46,7 +46,7 @@ pub struct ProviderOptions {
     pub groups_claim: String,
 }
 
-/// A client of the provider. Cheap to clone.
+/// A client of an OpenID Connect provider. Cloning is cheap.
 #[derive(Clone)]
 pub struct IdentityProvider {
     options: Arc<ProviderOptions>,
@@ -109,7 +109,7 @@ struct Metadata {
 }
 
 impl Metadata {
-    /// Returns the endpoints that secrets are sent to and the URL of the keys.
+    /// Returns the URL of the keys and the URLs of the endpoints that receive secrets.
     fn called(&self) -> impl Iterator<Item = &Url> {
         let always = [
             &self.authorization_endpoint,
@@ -140,7 +140,7 @@ impl Outbound {
 }
 
 impl IdentityProvider {
-    /// Returns the name of the provider that people see.
+    /// Returns the display name of the provider.
     pub fn name(&self) -> &str {
         &self.options.name
     }
@@ -171,7 +171,7 @@ impl IdentityProvider {
         Ok(url)
     }
 
-    /// Returns the URL at which a user signs out of the provider, if the provider has one.
+    /// Returns the URL at which a user signs out of the provider; `None` if the provider has no end session endpoint.
     pub async fn end_session_url(&self) -> Result<Option<Url>, ProviderError> {
         let provider = self.provider(false).await?;
         let mut url = provider.metadata.end_session_endpoint.clone();
@@ -182,12 +182,12 @@ impl IdentityProvider {
         Ok(url)
     }
 
-    /// Returns whether an answer that names its issuer (RFC 9207) is from this provider.
+    /// Returns whether `issuer`, the issuer that an authorization response names (RFC 9207), is this provider.
     pub fn is_issuer(&self, issuer: &str) -> bool {
         self.options.issuer == issuer
     }
 
-    /// Exchanges the authorization code that was sent to `redirect_url` for the identity of the user.
+    /// Exchanges an authorization code for the identity of the user. The provider has sent the code to `redirect_url`.
     pub async fn identify(
         &self,
         code: &str,
@@ -236,8 +236,8 @@ impl IdentityProvider {
         })
     }
 
-    /// Adds the claims of the UserInfo endpoint if the ID token lacks the name or the groups. Many providers return
-    /// them only there.
+    /// Adds the claims of the UserInfo endpoint if the ID token lacks the name or the groups. Many providers return the
+    /// name or the groups only from that endpoint.
     async fn with_user_info(
         &self,
         metadata: &Metadata,
@@ -259,7 +259,8 @@ impl IdentityProvider {
             .await?;
         let more = Claims::read(&answer.body)
             .filter(|_| answer.status == 200)
-            // The claims must be those of the same subject, to prevent substitution (section 5.3.2).
+            // UserInfo claims must have the `sub` of the ID token, to prevent substitution (OpenID Connect Core 1.0,
+            // section 5.3.2).
             .filter(|more| more.text("sub") == claims.text("sub"));
         let wrong = || ProviderError::Answer(format!("{url} answered {}", answer.status));
         Ok(claims.with(more.ok_or_else(wrong)?))
@@ -282,7 +283,7 @@ impl IdentityProvider {
             .await?;
         if answer.status != 200 {
             let problem = wire::read(answer.status, &answer.body).err();
-            // A rejected code is answered with 400 (RFC 6749, section 5.2). Some providers answer 403.
+            // Providers reject an authorization code with status 400 (RFC 6749, section 5.2), some with 403.
             let reason = match answer.status {
                 400 | 403 => ProviderError::WrongCode,
                 _ => ProviderError::Answer,
@@ -319,8 +320,8 @@ impl IdentityProvider {
         (header, form.finish().into())
     }
 
-    /// Returns the metadata and the keys of the provider. With `looks_again` they are fetched again, unless they are
-    /// younger than [`KEYS_PAUSE`].
+    /// Returns the metadata and the keys of the provider. Fetches both again if their age has reached [`FRESH_FOR`], or
+    /// [`KEYS_PAUSE`] with `looks_again`.
     async fn provider(&self, looks_again: bool) -> Result<Arc<Provider>, ProviderError> {
         let mut known = self.known.lock().await;
         let now = self.clock.now();
@@ -420,7 +421,7 @@ fn read<T: DeserializeOwned>(url: &Url, answer: &TransportResponse) -> Result<T,
     let problem = match answer.status {
         200 => match serde_json::from_slice(&answer.body) {
             Ok(read) => return Ok(read),
-            // The text of the answer is left out, since it may be a token.
+            // The error omits the body of the response, which may be a token.
             Err(_) => "answered something else than what is expected there".to_owned(),
         },
         status => format!("answered {status}"),

@@ -9,7 +9,7 @@ use crate::model::delivery::AttemptResult;
 use crate::outbound::transport::TransportResponse;
 use crate::outbound::webhook::attempt_result;
 
-/// A slot for a pending response. Clones share it.
+/// A slot for a pending response. Clones of a slot share the response.
 #[derive(Clone, Default)]
 pub struct LateResponseSlot(Arc<Mutex<Option<PendingResponse>>>);
 
@@ -25,11 +25,11 @@ impl LateResponseSlot {
     }
 }
 
-/// A response that may still come. Dropping it closes the connection.
+/// A response that may still arrive. Dropping the pending response closes the connection.
 pub struct PendingResponse(Pin<Box<dyn Future<Output = Option<TransportResponse>> + Send>>);
 
 impl PendingResponse {
-    /// Wraps a future that must end by itself, with `None` if no response came in time.
+    /// Wraps a future that must complete on its own. The future returns `None` if no response arrived in time.
     pub fn new(response: impl Future<Output = Option<TransportResponse>> + Send + 'static) -> Self {
         Self(Box::pin(response))
     }
@@ -42,11 +42,11 @@ impl PendingResponse {
 /// The result of one attempt.
 pub struct SendResult {
     pub result: AttemptResult,
-    /// After a time-out: the response that may still come.
+    /// The response that may still arrive after a time-out.
     pub late: Option<LateResponseWait>,
 }
 
-/// The late response to an attempt, which may never come. Dropping it closes the connection.
+/// A wait for the late response to an attempt. The response may never arrive. Dropping the wait closes the connection.
 pub struct LateResponseWait {
     pub(super) transport: PendingResponse,
     pub(super) clock: Clock,

@@ -29,7 +29,7 @@ use crate::outbound::transport::{common, innermost};
 use crate::outbound::unanswered::{AnsweringStream, UNANSWERED_MAX, UnansweredBytes};
 use crate::wire::alert::AlertNotice;
 
-/// The maximum time to connect to one of several addresses, except the last.
+/// The maximum time to connect to an address before the next one is tried. The last address has no such limit.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
 /// Sends a message through the mail server at one of `addresses` and returns the server's answer. With TLS the
@@ -63,7 +63,7 @@ async fn hand_over(
     message: &Message,
 ) -> Result<Response, SmtpError> {
     let socket = connect(addresses, email.port).await?;
-    // All bytes from the server count, including those of TLS.
+    // `UNANSWERED_MAX` limits all bytes from the server, including those of TLS.
     let unanswered = UnansweredBytes::up_to(UNANSWERED_MAX);
     let socket = AnsweringStream::new(socket, unanswered);
     match email.security {
@@ -111,8 +111,8 @@ async fn encrypted<S: AsyncRead + AsyncWrite + Unpin>(
     connector.connect(name, stream).await
 }
 
-/// Connects to the first address that accepts a connection. Several are tried because a name may have IPv6 addresses
-/// on a machine without IPv6. If all fail, returns the error of the last address.
+/// Connects to the first address that accepts a connection. Several addresses are tried because a host name may have
+/// IPv6 addresses although this machine has no IPv6. If all addresses fail, returns the error of the last one.
 async fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
     let (last, others) = addresses.split_last().expect("a name has an address");
     for address in others {
@@ -136,7 +136,7 @@ fn credentials(user: &str, password: &Secret) -> Credentials {
     Credentials::new(user.to_owned(), password.reveal().to_owned())
 }
 
-/// Returns the text of an error with that of its innermost cause.
+/// Returns a description of a common failure; for other errors, the error text followed by the innermost cause.
 fn told(error: &SmtpError) -> String {
     if let Some(words) = common(error) {
         return words.to_owned();
@@ -160,7 +160,7 @@ fn message(email: &EmailChannel, notice: &AlertNotice<'_>) -> Result<Message, Bo
         .from(email.from.parse()?)
         .subject(subject)
         .date(UNIX_EPOCH + at.since(Timestamp::from_ms(0)))
-        // The message id is equal in all attempts.
+        // All attempts to send a notice use the same message id.
         .message_id(Some(format!("<{}.{rule}@{source}>", at.as_ms())))
         .header(ContentType::TEXT_PLAIN)
         .body(text)?)

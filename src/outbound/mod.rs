@@ -1,4 +1,4 @@
-//! Requests to the outside: one HTTP request at a time, and only to where the egress policy allows it.
+//! Outgoing HTTP requests. Each request is sent individually, and only to an address that the egress policy allows.
 //!
 //! Invariant: every request is sent by [`transport`], so none bypasses [`egress`].
 
@@ -58,8 +58,8 @@ use crate::outbound::transport::{HttpTransport, Inside, NetworkError, Responder}
 pub struct OutboundOptions {
     pub transport: HttpTransport,
     pub clock: Clock,
-    /// Our origin for CloudEvents receivers: a DNS name (rule A: `eventgrid.azure.net`). Not sent if it
-    /// cannot be a header.
+    /// The origin to send to CloudEvents receivers: a DNS name (rule A: `eventgrid.azure.net`). It is not sent if it is
+    /// not a valid header value.
     pub origin: String,
     /// The directory that dead letters may be exported to, if there is one.
     pub export_dir: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub struct Outbound {
     tokens: TokenBook,
     export_dir: Option<PathBuf>,
     backup_account: Option<Arc<S3Account>>,
-    /// Where spans go.
+    /// The URL of the OpenTelemetry collector that receives spans.
     collector: Option<EndpointUrl>,
 }
 
@@ -83,16 +83,16 @@ pub struct Outbound {
 pub struct DeliveryRequest<'a> {
     pub subscription: &'a EventSubscription,
     pub topic_resource_id: &'a str,
-    /// At least one; several only if the destination accepts batches.
+    /// The events to send: at least one, and several only if the destination accepts batches.
     pub events: &'a [&'a StoredEvent],
-    /// Attempts made before this one.
+    /// Number of attempts made before this one.
     pub delivery_count: u32,
-    /// From now to the end of the response.
+    /// Maximum time from now to the end of the response.
     pub deadline: Duration,
 }
 
 impl Outbound {
-    /// Creates it from its options.
+    /// Creates an `Outbound` from its options.
     pub fn new(options: OutboundOptions) -> Self {
         Self {
             transport: options.transport,
@@ -110,7 +110,7 @@ impl Outbound {
         Self { collector, ..self }
     }
 
-    /// Serves URLs whose host is `host` with `receivers` inside the appliance.
+    /// Passes requests to URLs with the host `host` to `receivers` inside the appliance, without a network connection.
     pub fn with_inside(self, host: &'static str, receivers: Arc<dyn Responder>) -> Self {
         let outside = Box::new(self.transport);
         let inside = Inside {
@@ -124,13 +124,13 @@ impl Outbound {
         }
     }
 
-    /// Puts another egress policy in force for all clones, from the next request on.
+    /// Replaces the egress policy of this `Outbound` and all its clones, from the next request on.
     pub fn set_egress(&self, policy: &EgressPolicy) -> Result<(), NetworkError> {
         self.transport.set_policy(policy)
     }
 
-    /// The headers and the body of the request that an attempt would send now, without those of the
-    /// connection and of authentication; `None` for pull delivery.
+    /// Returns the headers and the body of the request that an attempt would send now. Headers of the connection and of
+    /// authentication are left out. Returns `None` for pull delivery.
     pub fn draft(&self, delivery_request: &DeliveryRequest<'_>) -> Option<(HeaderMap, Bytes)> {
         let webhook = delivery_request
             .subscription
@@ -142,8 +142,9 @@ impl Outbound {
         Some((request.headers, request.body))
     }
 
-    /// Makes one attempt, as a part of `trace` or of that of the event. A late response may follow a time-out. `None` if
-    /// nothing was attempted, since others take all places for what comes before a request.
+    /// Makes one delivery attempt. The request carries the trace context `trace` or, if `trace` is `None`, the trace
+    /// context of a single event. A late response may follow a time-out. Returns `None` if no request was sent because
+    /// too many other host names were being looked up.
     pub async fn deliver(
         &self,
         delivery_request: DeliveryRequest<'_>,

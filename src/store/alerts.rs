@@ -25,8 +25,8 @@ use crate::store::views::{PAGE_ROWS_MAX, PageOf, Views};
 use crate::wire::changes::changes;
 use crate::wire::resource;
 
-/// Number of pending deliveries to read at each end of a queue: the deliveries with the earliest next attempt, and the
-/// deliveries with the latest.
+/// Number of pending deliveries to read at each end of a subscription's queue: the end with the earliest next attempts,
+/// and the end with the latest next attempts.
 const LOOKED_AT: usize = 20;
 
 /// Alert rules, alert channels and messages.
@@ -47,7 +47,7 @@ pub struct DueAlertMessage {
     pub channel: StoredAlertChannel,
 }
 
-/// A table of definitions with names.
+/// A database table of named definitions: alert rules or alert channels.
 struct DefinitionTable {
     table: &'static str,
     most: usize,
@@ -154,7 +154,8 @@ impl Alerts {
             .await
     }
 
-    /// Stores the current alerts of a rule, and a message to every channel, unless the rule was changed after the read.
+    /// Replaces the current alerts of a rule, and stores `message` for every channel. Does nothing if the rule was
+    /// changed or deleted after `rule` was read.
     pub async fn record(
         &self,
         rule: StoredAlertRule,
@@ -305,8 +306,9 @@ impl Views {
             .await
     }
 
-    /// Counts the deliveries of each event subscription that were dead-lettered since `from`, with the resolution of
-    /// its roll-ups: a minute or an hour. Subscriptions without such deliveries are left out.
+    /// Counts the deliveries of each event subscription that were dead-lettered since `from`. The counts come from
+    /// roll-ups of a minute or an hour; a roll-up that starts before `from` is not counted. Subscriptions without such
+    /// deliveries are left out.
     pub async fn dead_lettered_since(
         &self,
         from: Timestamp,

@@ -1,4 +1,4 @@
-//! `Microsoft.Storage.BlobCreated`, the event by which an Azure storage account tells of a new blob.
+//! `Microsoft.Storage.BlobCreated`, the event that an Azure storage account publishes for a new blob.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -13,7 +13,7 @@ pub const BLOB_CREATED: &str = "Microsoft.Storage.BlobCreated";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobCreated {
     pub container: String,
-    /// The name within the container, with its slashes.
+    /// The name of the blob within the container, including slashes.
     pub path: String,
     /// The URL from which the blob can be read.
     pub url: String,
@@ -24,7 +24,7 @@ pub struct BlobCreated {
 }
 
 impl BlobCreated {
-    /// Returns the event. `id` is also used as the id of the request that wrote the blob.
+    /// Returns the event for the blob. `id` is the id of the event and of the request that wrote the blob.
     pub fn to_event(&self, id: Uuid, now: Timestamp) -> Event {
         let request_id = id.to_string();
         let data = json!({

@@ -25,8 +25,8 @@ pub fn scalar_text(json: &str) -> Option<String> {
     }
 }
 
-/// Returns the text of a JSON string; `None` for any other value, and for a string that is not valid text because it
-/// has half of a surrogate pair. `json` must be valid JSON.
+/// Returns the text of a JSON string. Returns `None` for any other value, and for a string with an unpaired surrogate.
+/// `json` must be valid JSON.
 pub(super) fn string(json: &str) -> Option<String> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
@@ -35,7 +35,7 @@ pub(super) fn string(json: &str) -> Option<String> {
     Some(inner.to_owned())
 }
 
-/// The kind of a JSON value, as the first byte of its text shows it.
+/// The kind of a JSON value, determined from the first byte of its text that is not white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonKind {
     Object,
@@ -61,7 +61,7 @@ impl JsonKind {
         }
     }
 
-    /// Returns the name of the kind with its article, for a sentence.
+    /// Returns the name of the kind with its article, for use in a sentence.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Object => "an object",
@@ -74,7 +74,7 @@ impl JsonKind {
         }
     }
 
-    /// Describes what a value of this kind looks like in a text.
+    /// Returns a plain description of how a value of this kind is written in JSON.
     pub(super) fn in_plain_words(self) -> &'static str {
         match self {
             Self::Object => "an object in braces, { }",
@@ -101,8 +101,8 @@ impl JsonKind {
     }
 }
 
-/// Reports whether arrays and objects are nested more than `depth_max` deep anywhere in the text. Only brackets are
-/// looked at, so the text need not be JSON.
+/// Reports whether arrays and objects are nested more than `depth_max` levels deep anywhere in the text. Counts only
+/// brackets and braces outside of strings, so the text need not be valid JSON.
 pub(super) fn is_deeper_than(json: &str, depth_max: usize) -> bool {
     let mut depth = 0usize;
     let mut bytes = json.bytes();
@@ -130,7 +130,7 @@ fn skip_string(bytes: &mut std::str::Bytes<'_>) {
     }
 }
 
-/// The properties of an object in their order, the values as JSON text.
+/// The properties of a JSON object in their original order, with each value as JSON text.
 #[derive(Debug)]
 pub(super) struct JsonMembers<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -139,7 +139,7 @@ impl<'a> JsonMembers<'a> {
         serde_json::from_str(json).ok()
     }
 
-    /// Returns a name that two properties share.
+    /// Returns a name that more than one property has; `None` if all names are distinct.
     pub(super) fn duplicate(&self) -> Option<&str> {
         let mut names: Vec<&str> = self.0.iter().map(|(name, _)| &**name).collect();
         names.sort_unstable();
@@ -154,13 +154,14 @@ impl<'a> JsonMembers<'a> {
         self.0.iter().map(|(name, value)| (&**name, value.get()))
     }
 
-    /// The value of the property `name`, in exactly this spelling.
+    /// Returns the value of the property `name`, in exactly this spelling. If several properties have this name, the
+    /// last one counts.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         let mut members = self.iter().rev();
         Some(members.find(|(each, _)| *each == name)?.1)
     }
 
-    /// Returns the value of the property `name`. Without a property in exactly this spelling, letter case is ignored.
+    /// Returns the value of the property `name`. Ignores letter case if no property has exactly this spelling.
     pub(super) fn find(&self, name: &str) -> Option<&'a str> {
         let other_case =
             |(each, value): (&str, &'a str)| each.eq_ignore_ascii_case(name).then_some(value);
@@ -197,8 +198,8 @@ impl<'de> Deserialize<'de> for JsonMembers<'de> {
     }
 }
 
-/// The values of a JSON array of at most `MAX` values. For a longer array, at most one further value is read, and the
-/// error states that there are more.
+/// The values of a JSON array of at most `MAX` values. Deserialization of a longer array reads at most one value beyond
+/// the maximum, and fails with an error that states the maximum.
 #[derive(Debug)]
 pub struct AtMost<T, const MAX: usize>(pub Vec<T>);
 
@@ -213,8 +214,8 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for AtMost<T, 
     }
 }
 
-/// Reads a JSON array of at most `max` values. For a longer array, at most one further value is read, and the result is
-/// `None`.
+/// Reads a JSON array of at most `max` values. Returns `None` for a longer array, after reading at most one value
+/// beyond the maximum.
 pub(super) fn at_most<'a, T: Deserialize<'a>>(
     mut text: serde_json::Deserializer<impl Read<'a>>,
     max: usize,

@@ -1,7 +1,7 @@
-//! The hosts under which browsers may reach the pages (docs/security.md B3). An attacker's site can resolve its name to
-//! an address in another network (DNS rebinding). Pages loaded from that site would then share their origin with ours,
-//! and could use our pages with the cookies of a user who has both open. The browser still sends the host name, so a
-//! foreign host name is rejected.
+//! The hosts under which browsers may reach the admin pages (docs/security.md B3). An attacker's site can resolve its
+//! name to an address in another network (DNS rebinding). Pages from that site would then have the same origin as the
+//! admin pages, and could call the admin pages with the cookies of a user who has both sites open. The browser still
+//! sends the attacker's host name, so requests for a foreign host are rejected.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -15,10 +15,10 @@ use crate::admin::widgets::print;
 use crate::broker::Broker;
 use crate::model::own_host::{OwnHost, OwnHosts};
 
-/// The number of characters of a foreign host that the response repeats; a DNS name has at most 253.
+/// The maximum number of characters of a foreign host in an error response. A DNS name has at most 253 characters.
 const SHOWN_CHARACTERS_MAX: usize = 253;
 
-/// Rejects requests for foreign hosts, and returns the address of the overview.
+/// Rejects a request for a foreign host with an error that contains the URL of the overview page.
 pub(crate) async fn reject_unknown(
     State((own, broker)): State<(OwnHosts, Broker)>,
     request: Request,
@@ -40,8 +40,9 @@ fn public_host(public_url: &str) -> Option<OwnHost> {
     OwnHost::parse(Url::parse(public_url).ok()?.host_str()?)
 }
 
-/// Returns the host of the request if it is not ours; empty if the request has none. HTTP/2 has the host in the URI,
-/// HTTP/1.1 in a header or in both. If both are present, both must be ours.
+/// Returns the host of a request if it is not one of the appliance's own hosts; an empty string if the request has no
+/// host. HTTP/2 has the host in the URI, HTTP/1.1 in the `Host` header, or in the header and the URI. If both are
+/// present, both must be own hosts.
 fn foreign_host(
     uri: &Uri,
     headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! Errors of messaging entities, as clients of AMQP know them.
+//! Conversion of errors of messaging entities to AMQP errors.
 
 use crate::api::failures::note_unserved;
 use crate::broker::{ErrorKind, ManageError, MessagingError, PublishError};
@@ -18,7 +18,7 @@ impl From<MessagingError> for AmqpError {
     }
 }
 
-/// Says that a transaction was rolled back, and why.
+/// Returns the AMQP error for a rolled-back transaction, with the cause in its description.
 pub(super) fn rolled_back(error: &MessagingError) -> AmqpError {
     note_unserved(error);
     let problem = format!("the transaction was rolled back: {error}");
@@ -58,7 +58,7 @@ fn condition_of(error: &MessagingError) -> &'static str {
         MessagingError::TooManyWaiting
         | MessagingError::NoMemory
         | MessagingError::NoMemoryFor(_)
-        // Clients try again.
+        // Clients retry after the condition SERVER_BUSY.
         | MessagingError::Publish(
             PublishError::DiskLow | PublishError::Stopping | PublishError::Store(_),
         )

@@ -1,5 +1,5 @@
-//! Slots for publish requests, which limit how many are decoded and stored at once. Topics get slots in turn, so that
-//! a topic with hundreds of publishers does not delay the publishers of other topics.
+//! Slots for publish requests. The number of slots limits the number of requests that are decoded and stored at once.
+//! Topics get slots in turn, so that a topic with hundreds of publishers does not delay the publishers of other topics.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,36 +10,38 @@ use crate::base::Stopwatch;
 use crate::base::places::{Places, TakenPlace};
 use crate::model::topic::TopicId;
 
-/// Requests whose events are decoded and stored at once: a few more than the deliveries one event subscription may have
-/// in flight, so that deliveries keep up with any number of publishers. With 64 slots, 900 connections reduced
-/// deliveries to a fifth.
+/// Maximum number of requests whose events are decoded and stored at once. It is slightly larger than the number of
+/// deliveries that one event subscription may have in flight, so that deliveries keep up with any number of publishers.
+/// With 64 slots, 900 connections reduced deliveries to a fifth.
 const SLOTS: usize = 36;
 
-/// Slots and waiting requests of one topic from which on its own publishers count as the cause of a missing slot.
+/// Number of used slots plus waiting requests of one topic at which the publishers of the topic themselves count as the
+/// cause if a request gets no slot.
 const MANY_SLOTS: usize = SLOTS / 2;
 
-/// Time that a request to a topic with at least [`MANY_SLOTS`] waits for a slot before its publisher is told to retry.
+/// Time that a request waits for a slot before its publisher is told to retry, if the topic has at least [`MANY_SLOTS`]
+/// used slots plus waiting requests.
 const SLOT_WAIT: Duration = Duration::from_millis(200);
 
-/// Time that a request to a topic with fewer than [`MANY_SLOTS`] waits for a slot. Only requests to other topics come
-/// before it, but these may take long where many filters are evaluated for many events.
+/// Time that a request waits for a slot if the topic has fewer than [`MANY_SLOTS`] used slots plus waiting requests.
+/// The request waits for requests to other topics, which may take long if many filters are evaluated for many events.
 const FEW_WAIT: Duration = Duration::from_secs(5);
 
-/// The slots. Cheap to clone.
+/// The slots for publish requests. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Slots {
     places: Places<TopicId>,
-    /// Wait of the last request of each topic that has waiting requests.
+    /// Time that the last request of each topic waited. Contains only topics that have waiting requests.
     last_waits: Arc<Mutex<HashMap<TopicId, Duration>>>,
     held: Arc<SlotCounts>,
 }
 
-/// Number of slots in use by each topic that has any.
+/// Number of slots in use by each topic. Contains only topics that use a slot.
 #[derive(Default)]
 struct SlotCounts(Mutex<HashMap<TopicId, usize>>);
 
 impl SlotCounts {
-    /// Returns the number of slots of the topic with the most slots.
+    /// Returns the largest number of slots that one topic uses.
     fn most(&self) -> usize {
         let counts = self.0.lock().unwrap();
         counts.values().copied().max().unwrap_or_default()
@@ -68,7 +70,8 @@ impl Drop for RequestSlot {
 /// The reason why a request gets no slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoSlot {
-    /// True if the load of all publishers together is the cause, and not one topic with many slots or waiting requests.
+    /// True if the load of all publishers together is the cause. False if the topic of the request has at least
+    /// [`MANY_SLOTS`] used slots plus waiting requests, or any topic uses at least [`MANY_SLOTS`] slots.
     pub(super) is_overload: bool,
 }
 
@@ -83,7 +86,7 @@ impl Default for Slots {
 }
 
 impl Slots {
-    /// Waits a moment for a slot.
+    /// Waits for a slot, for up to [`SLOT_WAIT`] or [`FEW_WAIT`].
     pub(super) async fn take(&self, topic: TopicId) -> Result<RequestSlot, NoSlot> {
         if let Some(place) = self.places.take_free() {
             return Ok(self.slot(topic, place)); // as nearly always
@@ -120,18 +123,19 @@ impl Slots {
         }
     }
 
-    /// Returns whether a topic has many slots, or many of its requests wait for one.
+    /// Reports whether a topic has at least [`MANY_SLOTS`] used slots plus waiting requests.
     fn has_many(&self, topic: TopicId) -> bool {
         self.held(topic) + self.places.waiting(&topic) >= MANY_SLOTS
     }
 
-    /// How many slots a topic has.
+    /// Returns the number of slots that a topic uses.
     fn held(&self, topic: TopicId) -> usize {
         let held = self.held.0.lock().unwrap();
         held.get(&topic).copied().unwrap_or_default()
     }
 
-    /// Reports whether a request to `topic` would probably get no slot, judged by the wait of the topic's last request.
+    /// Reports whether a request to `topic` would probably get no slot, because the last request to the topic waited
+    /// for at least [`SLOT_WAIT`] and at least [`SLOTS`] requests to the topic wait.
     pub(super) fn is_crowded(&self, topic: TopicId) -> bool {
         let last_wait = self.last_waits.lock().unwrap().get(&topic).copied();
         last_wait.is_some_and(|last| last >= SLOT_WAIT) && self.places.waiting(&topic) >= SLOTS

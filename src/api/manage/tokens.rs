@@ -37,7 +37,7 @@ pub(crate) struct NewTokenBody {
     days: Option<u32>,
 }
 
-/// `POST /everpost/tokens`: only this answer contains the token itself.
+/// `POST /everpost/tokens`. Only this response contains the token itself.
 pub(crate) async fn create(State(state): State<ApiState>, by: Caller, body: Bytes) -> ApiResult {
     let body: NewTokenBody = read(&body)?;
     let wish = NewTokenRequest {

@@ -1,4 +1,4 @@
-//! Backups: how they stand, and starting one.
+//! Operations on backups: return their status and start a backup.
 
 use axum::Json;
 use axum::body::Bytes;

@@ -1,4 +1,5 @@
-//! Requests to lock, settle or defer many dead letters at once, which the REST API of Service Bus does not have.
+//! Requests that lock, settle, defer or renew many dead letters at once. The REST API of Service Bus has no such
+//! requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -222,7 +223,7 @@ pub(crate) async fn settle(
     Ok(Json(answer))
 }
 
-/// The reason why a lock was rejected, with the codes of rule N5.
+/// The error code (rule N5) and the error message of a rejected lock.
 struct LockFault {
     code: &'static str,
     message: String,

@@ -1,4 +1,4 @@
-//! `everpost config`: the configuration, checked and shown.
+//! The command `everpost config`, which checks, shows and changes the configuration.
 
 use std::fs;
 
@@ -75,7 +75,7 @@ impl Run for Unset {
     }
 }
 
-/// The line of `config show --origin`.
+/// Formats a setting as a line of `config show --origin`: its name, value and origin.
 fn in_force(setting: &Value, _: Screen) -> String {
     let (name, value) = (text(setting, "/name"), &setting["value"]);
     if value.is_null() {
@@ -118,8 +118,8 @@ impl ConfigArgs {
     }
 }
 
-/// Returns a comment that says whose settings are shown: those that a server started now would use. A running server
-/// keeps the settings that it was started with.
+/// Returns the comment above the shown settings. The comment states that a server started now would use these settings,
+/// and names the running server, if any, which keeps the flags, variables and file that it was started with.
 fn subject(config: &Config) -> String {
     let running = match fs::read_to_string(config.data_dir.join(SERVER_URL_FILE)) {
         Ok(url) => format!(

@@ -1,4 +1,4 @@
-//! How far something is: a bar on a terminal, a line from time to time elsewhere.
+//! The progress of a command: a bar on a terminal, or a line from time to time without a terminal.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::app::cli::output::{note, printable};
 use crate::base::Stopwatch;
 
-/// The pause between two lines that stay.
+/// The minimum time between two progress lines without a terminal.
 const LINE_PAUSE: Duration = Duration::from_secs(2);
 
-/// Shown on standard error, and gone when it is dropped.
+/// A progress display on standard error. Dropping the value clears the bar.
 pub(super) struct ShownProgress {
     bar: ProgressBar,
-    /// The last line, where there is no terminal.
+    /// The last progress line and the time since its output, if there is no terminal.
     line: Option<(Stopwatch, String)>,
 }
 
 impl ShownProgress {
-    /// Without a total, only what is done is counted.
+    /// Creates a progress display. If `total` is `None`, the display shows only the amount done.
     pub(super) fn new(total: Option<u64>) -> Self {
         let (bar, template) = match total {
             Some(total) => (
@@ -34,7 +34,7 @@ impl ShownProgress {
         }
     }
 
-    /// Shows how much is done, and what else there is to say.
+    /// Shows the amount done, followed by the text `more`.
     pub(super) fn set(&mut self, done: u64, more: &str) {
         if !self.bar.is_hidden() {
             self.bar.set_position(done);

@@ -1,4 +1,5 @@
-//! The tasks that run as long as the appliance does. A panic in one does not go unnoticed, and does not end it.
+//! Background tasks that run until the broker stops. A panic in a task is counted and logged, and the task is
+//! restarted.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -9,10 +10,11 @@ use tokio::task::JoinHandle;
 
 use crate::broker::Broker;
 
-/// How long a task that has failed rests before it begins again.
+/// Delay between the failure of a task and its restart.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
-/// Failures of one task after which it is given up: what fails so often does not get better by itself.
+/// Number of failures after which a task is not restarted. A task with this number of failures does not recover by
+/// itself.
 const FAILURES_MAX: usize = 5;
 
 /// The names of the tasks that have failed and are not running. Cheap to clone.
@@ -20,8 +22,8 @@ const FAILURES_MAX: usize = 5;
 pub struct Tasks(Arc<Mutex<BTreeSet<&'static str>>>);
 
 impl Tasks {
-    /// Runs a task until the broker stops. It begins again after a panic, and after an end that nobody asked for; when
-    /// it has failed too often, `give_up` is called with its name.
+    /// Runs a task until the broker stops. Restarts the task if it panics, or if it ends while the broker is not
+    /// stopping. After `FAILURES_MAX` failures, calls `give_up` with the name of the task.
     pub fn run<F>(
         &self,
         broker: &Broker,
@@ -55,7 +57,7 @@ impl Tasks {
         })
     }
 
-    /// The names of those that have failed and are not running.
+    /// Returns the names of the tasks that have failed and are not running.
     pub fn failed(&self) -> Vec<&'static str> {
         self.0.lock().unwrap().iter().copied().collect()
     }

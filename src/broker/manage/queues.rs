@@ -13,7 +13,7 @@ use crate::model::subscription::{EventSubscription, OnDelete};
 use crate::model::topic::EntityKind;
 use crate::store::RegistryChange;
 
-/// A queue: its topic, and the subscription that its receivers receive from.
+/// The two parts of a queue: its topic, and the subscription from which receivers receive.
 pub type Queue = (Arc<TopicEntry>, Arc<EventSubscription>);
 
 /// Kind of change that a put operation may make.
@@ -25,7 +25,8 @@ pub enum Put {
 }
 
 impl Put {
-    /// Returns an error if the object exists but may only be created, or is missing but may only be updated.
+    /// Returns an error if the operation may only create the object and the object exists, or may only update the
+    /// object and the object is missing.
     pub(super) fn check(
         self,
         is_there: bool,
@@ -59,7 +60,7 @@ pub(super) fn check_targets(
     Ok(())
 }
 
-/// Returns an error if `property` names a changed property that is immutable.
+/// Returns an error if `property` is not `None`. It is the name of an immutable property that a request would change.
 pub(super) fn check_fixed(
     of: &'static str,
     property: Option<&'static str>,

@@ -95,8 +95,8 @@ impl Broker {
         drops.collect()
     }
 
-    /// Returns the number of bytes by which queues may grow: the queues in which `changes` enlarge a message, and the
-    /// queues in `others`.
+    /// Returns the number of bytes by which each queue may grow, for the queues in `others` and the queues in which
+    /// `changes` enlarge a message. Returns it for all queues if one of these changes does not name its queue.
     pub(super) fn room_for(
         &self,
         changes: &[LockChange],
@@ -147,8 +147,8 @@ impl Broker {
         }
     }
 
-    /// Wakes the receivers of a dead-letter queue if `settlements` dead-lettered any message. Returns whether they
-    /// did.
+    /// Wakes the receivers of a dead-letter queue if `settlements` dead-lettered any message. Returns whether any
+    /// message was dead-lettered.
     pub(super) fn announce_dead_letters(
         &self,
         of: SubscriptionId,
@@ -164,8 +164,8 @@ impl Broker {
     }
 }
 
-/// Removes repeated lock tokens. Returns the first change of each lock, and for each entry of `changes` the index of
-/// its lock in that list.
+/// Keeps only the first change of each lock token. Returns the kept changes and, for each entry of `changes`, the index
+/// of the kept change with its lock token.
 fn each_once(changes: Vec<LockChange>) -> (Vec<LockChange>, Vec<usize>) {
     let mut first = Vec::with_capacity(changes.len());
     let mut places = Vec::with_capacity(changes.len());

@@ -1,6 +1,6 @@
 //! Numbers as they are written in JSON, compared digit by digit.
 //!
-//! Comparison uses no binary fractions: 0.1 is exactly 0.1, and identifiers of twenty digits stay exact.
+//! Comparison uses no binary floating point: 0.1 is exactly 0.1, and identifiers of twenty digits stay exact.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,14 +16,15 @@ pub struct Decimal {
     digits: String,
 }
 
-/// The largest exponent: far larger than in any event, and small enough that adding a length does not overflow.
+/// The largest exponent: far larger than the exponent of any number in an event, and small enough that adding the
+/// length of a text does not overflow.
 const EXPONENT_MAX: i64 = 1_000_000_000_000_000_000;
 
-/// Zeros that are written out before an exponent is used instead.
+/// Maximum number of zeros that are written out. A number with more zeros is written with an exponent.
 const PLAIN_ZEROS_MAX: i64 = 21;
 
 impl Decimal {
-    /// Reads a number in JSON's notation; `None` for anything else.
+    /// Parses a number in JSON notation. Returns `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, text) = text.strip_prefix('-').map_or((false, text), |t| (true, t));
         let (mantissa, power) = match text.split_once(['e', 'E']) {
@@ -79,7 +80,7 @@ fn parse_power(text: &str) -> Option<i64> {
     if digits.is_empty() || !all_digits(digits) {
         return None;
     }
-    // A text of digits alone fails to parse only if it is too long.
+    // Parsing a text that consists of digits fails only if the number is too large for `i64`.
     let power = digits.parse().unwrap_or(EXPONENT_MAX);
     Some(sign * power.min(EXPONENT_MAX))
 }

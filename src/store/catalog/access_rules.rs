@@ -19,7 +19,7 @@ use crate::store::sql::Sql;
 #[derive(Clone, Debug)]
 pub enum AccessRuleChange {
     Add {
-        /// The queue or topic; `None` for all of them.
+        /// The queue or topic of the rule; `None` for a rule of all queues and topics.
         of: Option<TopicId>,
         name: AccessRuleName,
         rights: Rights,
@@ -34,7 +34,7 @@ pub enum AccessRuleChange {
     Delete(AccessRuleName),
 }
 
-/// See `catalog::save`.
+/// Stores a change of an access rule, and updates `registry` from the stored row.
 pub(super) fn save(
     tx: &Connection,
     encryption: &Encryption,
@@ -49,7 +49,7 @@ pub(super) fn save(
             rights,
             keys,
         } => {
-            // The keys are encrypted for the row, whose id is known only now.
+            // Inserts the row with empty keys first, since encrypting the keys needs the id of the row.
             let add = "INSERT INTO access_rule (topic_id, name, rights, key1, key2, created_at, \
                  updated_at) VALUES (?1, ?2, '', '', '', ?3, ?3)";
             tx.run(add, params![of, name.as_str(), now])?;

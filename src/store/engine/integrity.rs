@@ -20,28 +20,28 @@ const FAULTS_MAX: usize = 20;
 /// The result of an integrity check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Integrity {
-    /// Number of tables that were checked, including their indexes. `tables` is the number of all tables.
+    /// Number of tables that were checked, each with its indexes. `tables` is the number of tables in the database.
     pub checked: usize,
     pub tables: usize,
     /// Descriptions of the damage. They name tables and rows, but contain no values.
     pub faults: Vec<String>,
     /// Descriptions of the damage that was repaired.
     pub repaired: Vec<String>,
-    /// Is true if at least one index differs from its table and is to be repaired.
+    /// True if at least one index differs from its table and needs repair.
     differs: bool,
 }
 
 impl Integrity {
-    /// Reports whether all tables were checked in time.
+    /// Reports whether all tables were checked. The time limit or the maximum number of faults may end a check early.
     pub fn is_complete(&self) -> bool {
         self.checked == self.tables
     }
 }
 
 impl Upkeep {
-    /// Checks one table after the other on a separate connection, until `within` has passed. Each table is read in
-    /// its own snapshot, so that the write-ahead log can start over between two tables. Neither the writer nor other
-    /// readers wait for the check. Calls `progress` with the findings after each table.
+    /// Checks the tables one by one on a separate connection, until `within` has passed. Reads each table in its own
+    /// snapshot, so that SQLite can reset the write-ahead log between two tables. Blocks neither the writer nor other
+    /// readers. Calls `progress` with the findings after each table.
     pub async fn check_integrity(
         &self,
         clock: Clock,
@@ -130,7 +130,7 @@ fn check(connection: &Connection, table: &str, faults: &mut Vec<String>) -> Resu
     Ok(())
 }
 
-/// Reports whether an index differs from its table. Also logs a difference as an error.
+/// Reports whether an index differs from its table. Logs a difference as an error.
 fn differs(index: &Index, connection: &Connection) -> Result<bool, StoreError> {
     let Some(found) = index.compare(connection, &|| false)? else {
         return Ok(false);
@@ -141,7 +141,7 @@ fn differs(index: &Index, connection: &Connection) -> Result<bool, StoreError> {
     Ok(!found.is_none())
 }
 
-/// Compares rows with their checksums.
+/// Compares the rows of a table with their checksums. Adds a fault for each row that does not match.
 fn check_seals(
     connection: &Connection,
     table: &str,

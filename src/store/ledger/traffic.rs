@@ -16,7 +16,8 @@ pub const SLOTS_MAX: i64 = 400;
 
 /// The number of deliveries of a subscription by state.
 ///
-/// The sum `pending + delivered + dead_lettered + dropped` equals `matched` at any time, also after pruning.
+/// The sum `pending + delivered + dead_lettered + dropped` always equals `matched`, even after old deliveries are
+/// pruned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryTotals {
     /// Deliveries ever created, including resubmissions.
@@ -28,7 +29,7 @@ pub struct DeliveryTotals {
     pub dropped: u64,
     /// Dead letters in the queue now.
     pub dead_letters: u64,
-    /// The bytes of messages that are pending or dead letters.
+    /// Bytes of pending messages, dead-lettered messages, and session states with the names of their sessions.
     pub bytes: u64,
 }
 
@@ -58,8 +59,8 @@ impl DeliveryTotals {
 #[derive(Clone, Debug)]
 pub struct TotalsQuery {
     pub subscriptions: Vec<SubscriptionId>,
-    /// Is true to count `pending`, `dead_letters` and `bytes` from the rows. This is slow and meant for checks, not for
-    /// pages.
+    /// True if `pending`, `dead_letters` and `bytes` are counted from the rows. Counting is slow and is meant for
+    /// checks, not for pages.
     pub recount: bool,
 }
 
@@ -71,16 +72,16 @@ pub enum TrafficOf {
     Subscription(SubscriptionId),
 }
 
-/// A series of slots of equal length.
+/// A query for a series of slots of equal length.
 #[derive(Clone, Copy, Debug)]
 pub struct TrafficQuery {
     pub of: TrafficOf,
     /// Start of the first slot; a multiple of `step_ms`.
     pub from: Timestamp,
-    /// The length of a slot: a multiple of a minute, or of an hour or a day where the counters are rolled up to hours
-    /// or days.
+    /// The length of a slot: a multiple of a minute. For times whose counters are rolled up to hours or days, it is a
+    /// multiple of an hour or a day.
     pub step_ms: i64,
-    /// At most [`SLOTS_MAX`].
+    /// The number of slots, at most [`SLOTS_MAX`].
     pub slots: i64,
 }
 
@@ -130,8 +131,8 @@ impl TrafficSlot {
         })
     }
 
-    /// Returns the number of deliveries that should have succeeded: the ended and the `pending` ones. A backlog thus
-    /// lowers the success rate.
+    /// Returns the number of deliveries that should have succeeded: the deliveries that ended plus the `pending`
+    /// deliveries. A backlog thus lowers the success rate.
     pub fn due(&self, pending: u64) -> u64 {
         self.ended() + pending
     }
@@ -146,8 +147,8 @@ impl TrafficSlot {
         (self.pending + self.ended()).saturating_sub(self.matched)
     }
 
-    /// Returns the number of attempts, or of successful deliveries if that is larger. An attempt is counted when it
-    /// begins and a delivery when it ends, which may be in the next slot.
+    /// Returns the larger of the number of attempts and the number of successful deliveries. An attempt is counted when
+    /// it begins and a delivery when it ends. A delivery may end in the slot after the slot in which its attempt began.
     pub fn tried(&self) -> u64 {
         self.attempts.max(self.delivered)
     }
@@ -316,9 +317,9 @@ pub(super) fn traffic(
     Ok(slots)
 }
 
-/// Sets the number of pending deliveries at the end of each slot, from `now`, the number at the end of the last slot,
-/// and the deliveries created and ended since. The result is exact, because each delivery is counted once when it is
-/// created and once when it ends.
+/// Sets the number of pending deliveries at the end of each slot. Begins with `now`, the number at the end of the last
+/// slot, and goes backwards: adds the deliveries that ended in a slot and subtracts the deliveries created in it. The
+/// result is exact, because each delivery is counted once when it is created and once when it ends.
 fn look_back(slots: &mut [TrafficSlot], now: u64) {
     let mut pending = now;
     for slot in slots.iter_mut().rev() {

@@ -1,8 +1,8 @@
 //! Pruning of the ledger.
 //!
-//! There is no index by the age of ended deliveries, because it would make each settlement more expensive. A reader
-//! looks at events in the order of their ids, which is the order of publication. A write transaction then checks each
-//! event that was found again and deletes it.
+//! The ledger has no index by the age of ended deliveries, because such an index would make each settlement more
+//! expensive. A reader examines events in the order of their IDs, which is the order of publication. A write
+//! transaction then checks each found event a second time and deletes the parts that can still be pruned.
 
 pub(super) mod deleted;
 pub(super) mod rollups;
@@ -32,7 +32,7 @@ pub struct PruneRequest {
 /// The limits of one pruning step.
 #[derive(Clone, Copy, Debug)]
 pub struct PruneBatch {
-    /// Events to look at.
+    /// The maximum number of events to examine.
     pub events: usize,
     /// The number of rows (events, deliveries, attempts) after which the step stops.
     pub rows: u64,
@@ -46,7 +46,7 @@ pub struct PrunedRows {
     pub events: u64,
     pub deliveries: u64,
     pub attempts: u64,
-    /// Bytes of the events' data.
+    /// The number of bytes of event data.
     pub bytes: u64,
     /// The last event that was looked at, with its time of publication. `None` if no event was looked at.
     pub last_seen: Option<(EventKey, Timestamp)>,
@@ -79,7 +79,8 @@ impl Prunable {
     }
 }
 
-/// Finds events that can be pruned, or that have deliveries that can be pruned.
+/// Finds events that can be pruned as a whole, and events with deliveries that can be pruned. Also returns the numbers
+/// of these rows.
 pub(super) fn find(
     tx: &Connection,
     request: &PruneRequest,
@@ -107,7 +108,7 @@ pub(super) fn find(
     Ok((events, found))
 }
 
-/// Checks the events again, and deletes the parts of them that can still be pruned.
+/// Checks the found events a second time, and deletes the parts that can still be pruned.
 pub(super) fn prune(
     tx: &WriteTx,
     events: Vec<EventKey>,
@@ -149,9 +150,10 @@ const DELIVERIES: &str = "SELECT id, attempts, bytes IS NOT NULL, \
      coalesce(ended_at <= CASE state WHEN 'DeadLettered' THEN ?2 ELSE ?3 END, 0) \
      FROM delivery WHERE event_id = ?1";
 
-/// Finds the parts of an event that can be pruned. The whole event can be pruned once all of its deliveries ended at or
-/// before the cutoff. Ended deliveries of a message can be pruned earlier. They do not count for the size of any
-/// subscription, so nothing else limits their number.
+/// Finds the parts of an event that can be pruned. The whole event can be pruned if all of its deliveries ended at or
+/// before the cutoff. For a message, each delivery that ended at or before the cutoff can be pruned, even if other
+/// deliveries have not ended. Ended deliveries of messages do not count toward the size of a subscription, so only
+/// pruning limits their number.
 fn find_prunable(tx: &Connection, event: EventKey, cutoff: Cutoff) -> Result<Prunable, StoreError> {
     let dead_letters = cutoff.dead_letters.map_or(i64::MIN, Timestamp::as_ms);
     let values = params![event, dead_letters, cutoff.delivered];

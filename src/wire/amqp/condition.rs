@@ -1,4 +1,4 @@
-//! Errors as peers are told of them.
+//! The AMQP type `error`: error conditions, and the conversion of errors from and to AMQP values.
 
 use std::borrow::Cow;
 
@@ -38,7 +38,7 @@ pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-lock
 pub const SESSION_LOCK_LOST: &str = "com.microsoft:session-lock-lost";
 pub const TIMEOUT: &str = "com.microsoft:timeout";
 
-/// An error with its condition, which programs read, and a description, which people read.
+/// An AMQP error: a condition for programs, a description for people, and additional information.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{condition}: {description}")]
 pub struct AmqpError {
@@ -48,7 +48,7 @@ pub struct AmqpError {
 }
 
 impl AmqpError {
-    /// An error of our own.
+    /// Creates an error of this program, without additional information.
     pub fn new(condition: &'static str, description: impl Into<String>) -> Self {
         Self {
             condition: Cow::Borrowed(condition),
@@ -74,7 +74,7 @@ impl FromValue for AmqpError {
 
 impl From<&AmqpError> for Value {
     fn from(error: &AmqpError) -> Self {
-        // All three, even if they are empty: Python's client counts on them.
+        // Encodes all three fields, even if they are empty: the Python client relies on them.
         let fields = vec![
             Value::symbol(&error.condition),
             error.description.as_str().into(),

@@ -1,8 +1,8 @@
 //! The `deadLetterDestination` of an event subscription (rule 3.3, A).
 //!
-//! Its `storage` is an extension that says where the container is, in the place of the resource id and
-//! the identity that Azure has for it. Answers never show a secret. A change that leaves one out keeps
-//! it, as long as the account and its endpoint stay the same.
+//! The property `storage` is an extension that specifies the location of the container. Azure uses a resource ID and an
+//! identity instead. Responses never contain a secret. An update without a secret keeps the stored secret if the
+//! account and its endpoint stay the same.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ struct S3Document {
     secret_access_key: Secret,
 }
 
-/// The region of S3 servers that have none.
+/// Returns the default region, for S3 servers that have no regions.
 fn default_region() -> String {
     "us-east-1".to_owned()
 }
@@ -136,7 +136,8 @@ struct EitherSecret {
     sas_token: Option<Secret>,
 }
 
-/// Left out, and where it is `null` as clients of Azure send it, the built-in queue keeps dead letters (rule A).
+/// Serializes and deserializes `deadLetterDestination`. The built-in queue keeps dead letters if the property is
+/// missing or `null`. Azure clients send `null` (rule A).
 pub(super) mod or_built_in_queue {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -220,7 +221,7 @@ pub(super) fn judge_storage(it: &mut Judged<'_>) {
             }
             _ => {}
         }
-        // What is null is not there.
+        // Removes null properties, because null means absent.
         it.object.retain(|_, value| !value.is_null());
     }
 }

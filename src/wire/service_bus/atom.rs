@@ -14,7 +14,7 @@ use crate::model::queue::ServiceBusTier;
 
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 
-/// A place that a path names.
+/// A resource of the administration API that a path identifies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AtomPath {
     Namespace,
@@ -29,7 +29,8 @@ pub enum AtomPath {
 }
 
 impl AtomPath {
-    /// Parses `path`; `None` for a path that is not part of this API. The fixed words are case-insensitive.
+    /// Parses a request path of the administration API. Returns `None` for any other path. Fixed segments, for example
+    /// `subscriptions`, are case-insensitive.
     pub fn parse(path: &str) -> Option<Self> {
         let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
         let parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
@@ -83,7 +84,8 @@ impl AtomPath {
         read_only.chain(changeable)
     }
 
-    /// Returns the name of the queue or topic that the path names, or whose subscription or rule the path names.
+    /// Returns the name of the queue or topic in the path. The path may also name subscriptions or rules of the topic.
+    /// Returns `None` for the namespace and for the lists of queues and topics.
     pub fn topic_or_queue(&self) -> Option<&str> {
         match self {
             Self::Namespace | Self::Queues | Self::Topics => None,
@@ -95,7 +97,8 @@ impl AtomPath {
         }
     }
 
-    /// Returns the address of the entity that the path names, or of the subscription of a rule.
+    /// Returns the address of the queue, topic or subscription that the path names. For a rule, returns the address of
+    /// its subscription. Returns `None` for the namespace and for lists.
     pub fn address(&self) -> Option<EntityAddress> {
         let (topic_or_queue, subscription) = match self {
             Self::Namespace
@@ -114,7 +117,7 @@ impl AtomPath {
         })
     }
 
-    /// Reports whether the path has no meaning outside this API.
+    /// Reports whether only the administration API uses the path.
     pub fn is_reserved(&self) -> bool {
         matches!(self, Self::Namespace | Self::Queues | Self::Topics)
     }
@@ -134,7 +137,7 @@ impl AtomPath {
     }
 }
 
-/// A version of this API: a year and a month, and no day. Later ones are greater.
+/// A version of the administration API: a year and a month, without a day. Later versions compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AtomVersion {
     year: u16,
@@ -171,12 +174,12 @@ impl fmt::Display for AtomVersion {
     }
 }
 
-/// Returns the feed at the path `/` of a namespace, which is used to test connections. The feed is empty.
+/// Returns the empty feed at the path `/` of a namespace. The feed is used to test connections.
 pub fn public_feed(id: &str, now: Timestamp) -> Element {
     head("feed", id, "Publicly Listed Services", now)
 }
 
-/// The reason why a body is not a valid description.
+/// The reason why the body of a PUT request is not a valid description of an entity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoDescription {
     #[error("the body cannot be read: {0}")]
@@ -202,7 +205,8 @@ pub fn read(body: &str) -> Result<(DescribedKind, Element), NoDescription> {
     Ok((kind, description))
 }
 
-/// The request to respond to. Clients extract names from IDs, so IDs keep the letter case of the requested path.
+/// The request that an Atom entry or feed answers. Clients extract entity names from Atom IDs, so IDs keep the letter
+/// case of the requested path.
 #[derive(Clone, Copy, Debug)]
 pub struct AtomSource<'a> {
     /// The URL of the appliance.

@@ -1,4 +1,4 @@
-//! Messages that lie in a queue, and the page of one of them.
+//! The messages in a queue, and the page that shows one message.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl QueuedMessage {
         &self.peeked.event.event.id
     }
 
-    /// Returns the size of the message in bytes, as it counts for the size of the queue.
+    /// Returns the size of the message in bytes, as counted in the size of the queue.
     pub(crate) fn size(&self) -> usize {
         self.peeked.event.event.data.len()
     }
@@ -108,7 +108,8 @@ impl QueuedMessage {
     }
 }
 
-/// The rules of the subscription, each with why the message does not match it now, if so.
+/// Returns the rules of the subscription, each with the reason that the message does not match the rule now; `None` if
+/// the message matches.
 async fn rules(
     call: &Call<QueueName>,
     message: &QueuedMessage,
@@ -133,7 +134,7 @@ async fn rules(
     try_out(steps, compare).await
 }
 
-/// The message that the address names, also one that is a dead letter.
+/// Finds the message whose number is in the URL of the page, in the queue or among its dead letters.
 async fn find(call: &Call<QueueName>) -> PageResult<QueuedMessage> {
     let (id, text) = (call.of.subscription.id, name_of(&call.names, "number"));
     let number: i64 = numbered("message", text)?;
@@ -161,7 +162,7 @@ pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<QueueNam
     let sees_data = visitor.sees_data();
     answer!("pages/queue_message.html", visitor, format!("Message {number}"), {
         body: BodyView = body.seen_by(visitor.role),
-        // Those of the application, for whoever sees data.
+        // The application properties; `None` if the visitor may not see data.
         properties: Option<Vec<(String, Value)>> = sees_data.then(|| message.application_properties()),
         rules: Vec<(BusRule, Option<String>)> = rules,
         queue: QueueName = call.of.clone(),

@@ -1,4 +1,4 @@
-//! The list of topics, the page of one, and the form that makes and changes it.
+//! Admin pages of Service Bus topics: the list, the page of a topic, and the form that creates or edits a topic.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ use crate::wire::{duration, resource};
 
 const LIST: &str = "/admin/service-bus-topics";
 
-/// A topic of Service Bus.
+/// A Service Bus topic.
 #[derive(Clone, Debug)]
 pub(crate) struct BusTopic(pub(crate) Arc<TopicEntry>);
 
@@ -128,7 +128,7 @@ impl Deletable for BusTopic {
     }
 }
 
-/// The form of a topic.
+/// The form that creates or edits a Service Bus topic.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct BusTopicForm(Form);
@@ -165,7 +165,7 @@ impl Sheet<BusTopic> for BusTopicForm {
 
     async fn save(&self, call: &Call<BusTopic>) -> PageResult {
         let topic = &call.of.0.topic;
-        // The form does not have what cannot be changed.
+        // Keeps the current values of properties that cannot be changed. The form has no fields for them.
         let current = call.of.definition()?;
         let detects = current.sending.detects_duplicates;
         let mut fixed = json!({ "requiresDuplicateDetection": detects });
@@ -215,7 +215,7 @@ impl BusTopicForm {
     }
 }
 
-/// The subscription that examples receive from, and whether it has sessions.
+/// Returns the name of the subscription that examples receive from, and whether the subscription has sessions.
 fn first_of(rows: &[(QueueName, MessageCounts)]) -> (String, bool) {
     let first = rows.first();
     first.map_or_else(
@@ -225,7 +225,7 @@ fn first_of(rows: &[(QueueName, MessageCounts)]) -> (String, bool) {
 }
 
 impl BusTopic {
-    /// Returns what is decided about it.
+    /// Returns the definition of the topic. Fails with `PageError::NotFound` if the topic is not a Service Bus topic.
     fn definition(&self) -> PageResult<&ServiceBusTopic> {
         match &self.0.topic.kind {
             TopicKind::ServiceBus(definition) => Ok(definition),
@@ -239,7 +239,7 @@ impl BusTopic {
         }
     }
 
-    /// Returns the name by which filters choose its messages and dead letters.
+    /// Returns the filter value that selects the messages and dead letters of the topic.
     fn filter(&self) -> String {
         whole_topic(&self.0.topic.name)
     }

@@ -1,7 +1,7 @@
 //! `everpost dead-letters export` and `import`: dead letters as files in the layout of Azure's storage.
 //!
-//! An export copies; nothing leaves its queue. An import sends file by file, each of which is taken whole
-//! or not at all, so that one that was cut short can be started again.
+//! An export copies dead letters and leaves them in their queues. An import sends one file per request. The server
+//! imports a file completely or not at all, so an interrupted import can be started again.
 
 use std::fs;
 use std::io::Read;
@@ -23,13 +23,13 @@ use crate::model::name::{SubscriptionName, TopicName};
 use crate::wire::dead_letter_blob::{self, BlobTitle};
 use crate::wire::query::{DeadLetterParameters, ImportParameters};
 
-/// Dead letters that are asked for at once.
+/// The maximum number of dead letters in one page of the list that an export requests.
 const PAGE: u32 = 200;
 
-/// Files that one import looks at.
+/// The maximum number of files in one import.
 const FILES_MAX: usize = 1_000_000;
 
-/// Files between two lines about the progress.
+/// The number of imported files between two lines about the progress.
 const FILES_PER_LINE: usize = 100;
 
 /// Which dead letters, and where to.
@@ -80,7 +80,8 @@ impl ExportDeadLetterFiles {
     }
 }
 
-/// The dead letters at the beginning that are of one subscription and fit into one blob, and the others.
+/// Splits `rows` after the leading dead letters that belong to one event subscription and fit into one blob. Returns
+/// these and the remaining rows; `None` if `rows` is empty.
 fn first_blob(rows: &[Value]) -> Option<(&[Value], &[Value])> {
     let of = |row: &Value| (text(row, "/topic"), text(row, "/subscription"));
     let first = of(rows.first()?);
@@ -88,7 +89,7 @@ fn first_blob(rows: &[Value]) -> Option<(&[Value], &[Value])> {
     Some(rows.split_at(same.count().min(BLOB_RECORDS_MAX)))
 }
 
-/// Whoever writes the same dead letters again overwrites the same file.
+/// Writes the dead letters of one blob to a file below `to`. Writing the same dead letters again overwrites the file.
 async fn write_blob(server: &RemoteServer, to: &Path, rows: &[Value]) -> anyhow::Result<()> {
     let first = rows.last().context("a blob is not empty")?; // the oldest
     let topic = TopicName::parse(&text(first, "/topic"))?;
@@ -113,7 +114,7 @@ async fn write_blob(server: &RemoteServer, to: &Path, rows: &[Value]) -> anyhow:
     written.with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The record byte for byte; none for what has been pruned meanwhile, or cannot be read.
+/// Returns the record of a dead letter byte for byte; `None` if the server's response contains no record.
 async fn record(server: &RemoteServer, id: &str) -> anyhow::Result<Option<Vec<u8>>> {
     #[derive(Deserialize)]
     struct ShownRecord {
@@ -157,7 +158,7 @@ impl ImportDeadLetterFiles {
         server.show(&done, imported)
     }
 
-    /// In the order of their names, which is that of their days.
+    /// Returns the files to import, sorted by path.
     fn files(&self) -> anyhow::Result<Vec<PathBuf>> {
         let (mut waiting, mut found) = (self.paths.clone(), Vec::new());
         while let Some(path) = waiting.pop() {
@@ -168,7 +169,7 @@ impl ImportDeadLetterFiles {
                 for entry in entries.with_context(|| format!("cannot read {}", path.display()))? {
                     let each = entry?;
                     let path = each.path();
-                    // Links to directories may lead in a circle.
+                    // Symbolic links to directories are skipped because they may form a loop.
                     let is_blob = is_json(&path) && !path.is_dir();
                     if each.file_type()?.is_dir() || is_blob {
                         waiting.push(path);
@@ -189,7 +190,7 @@ fn is_json(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "json")
 }
 
-/// A blob and how many records it has.
+/// Reads a blob from a file. Returns its bytes and the number of its records.
 fn read(file: &Path) -> anyhow::Result<(Vec<u8>, usize)> {
     let name = file.display();
     let mut blob = Vec::new();

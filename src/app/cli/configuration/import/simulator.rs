@@ -1,11 +1,11 @@
-//! `appsettings.json` of AzureEventGridSimulator, up to its version 4.
+//! Translation of `appsettings.json` of AzureEventGridSimulator, up to version 4 of the simulator.
 
 use serde_json::{Map, Value, json};
 
 use super::{Translation, list, member, name_of};
 use crate::app::cli::schema::SchemaArgument;
 
-/// Lists the subscriber kinds of version 4 for which Everpost has no destination, each with an alternative.
+/// Lists the subscriber kinds of simulator version 4 for which Everpost has no destination, each with an alternative.
 const NOT_HERE: [(&str, &str); 2] = [
     (
         "storageQueue",
@@ -17,7 +17,7 @@ const NOT_HERE: [(&str, &str); 2] = [
     ),
 ];
 
-/// Lists the topic properties that are read here or that have no meaning in Everpost.
+/// Lists the topic properties that are translated or that have no meaning in Everpost.
 const OF_TOPICS: [&str; 6] = [
     "name",
     "port",
@@ -27,7 +27,7 @@ const OF_TOPICS: [&str; 6] = [
     "subscribers",
 ];
 
-/// Translates the file.
+/// Translates the simulator's `appsettings.json` into configuration objects, and adds them to `to`.
 pub(super) fn of_simulator(file: &Value, to: &mut Translation) {
     for topic in list(file, "topics") {
         of_topic(topic, to);
@@ -66,7 +66,7 @@ fn of_topic(topic: &Value, to: &mut Translation) {
     to.leave_out_others(topic, &known.collect::<Vec<_>>(), &title);
     let subscribers = member(topic, "subscribers");
     let of = |kind| list(subscribers, kind);
-    // Up to version 3, all subscribers are webhooks.
+    // In files up to version 3, `subscribers` is an array, and all subscribers are webhooks.
     let webhooks = subscribers.as_array().map_or(&[][..], Vec::as_slice);
     for subscriber in webhooks.iter().chain(of("http")) {
         let webhook = json!({
@@ -115,14 +115,15 @@ fn of_topic(topic: &Value, to: &mut Translation) {
     to.leave_out_others(subscribers, &kinds, &format!("{title}: subscribers"));
 }
 
-/// The schemas of the events that publishers send to a topic and its subscribers receive, where the file names them.
+/// The schema of the events published to a topic, and the default schema of the events delivered to its subscribers.
+/// Each is `None` if the file names no known schema.
 #[derive(Clone, Copy)]
 struct TopicSchemas {
     input: Option<SchemaArgument>,
     output: Option<SchemaArgument>,
 }
 
-/// The application properties of a message, as event subscriptions have them.
+/// Translates the application properties of a Service Bus subscriber into delivery attribute mappings.
 fn headers(properties: &Value) -> Vec<Value> {
     let named = properties.as_object().into_iter().flatten();
     let header = |(name, given): (&String, &Value)| {
@@ -137,7 +138,8 @@ fn headers(properties: &Value) -> Vec<Value> {
     named.map(header).collect()
 }
 
-/// An event subscription with this destination, of which these properties have been read.
+/// Translates a subscriber into an event subscription with `destination`, and adds it to `to`. `read` lists the
+/// properties of the subscriber that the caller has handled.
 fn of_subscriber(
     topic: &str,
     subscriber: &Value,
@@ -202,7 +204,8 @@ fn retry_policy(retry: &Value) -> Option<Value> {
     (!policy.is_empty()).then_some(Value::Object(policy))
 }
 
-/// Dead letters stay in the queue of the event subscription, where the simulator writes files.
+/// Translates the dead-letter settings of a subscriber. The simulator writes dead letters to files; Everpost keeps them
+/// in the queue of the event subscription.
 fn dead_letters(given: &Value, title: &str, properties: &mut Value, to: &mut Translation) {
     if given.is_null() {
         return;
@@ -228,7 +231,8 @@ fn dead_letters(given: &Value, title: &str, properties: &mut Value, to: &mut Tra
     );
 }
 
-/// One of the schemas, which have other names here.
+/// Returns the schema that the property `name` specifies; `None` if it is missing or unknown. The simulator and
+/// Everpost have different names for schemas.
 fn schema_of(of: &Value, name: &str, title: &str, to: &mut Translation) -> Option<SchemaArgument> {
     let written = text(of, name);
     match written.to_ascii_lowercase().as_str() {
