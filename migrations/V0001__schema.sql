@@ -168,7 +168,7 @@ CREATE TABLE delivery (
     ended_at             INTEGER,
     removed_at           INTEGER,
     -- Locks of receivers.
-    lock_token           BLOB CHECK (length(lock_token) = 16), -- of the newest lock, also a lapsed one
+    lock_token           BLOB CHECK (length(lock_token) = 16), -- of the newest lock, also a lapsed one; holds the id
     locked_at            INTEGER,
     locked_until         INTEGER,
     deferred             INTEGER NOT NULL DEFAULT 0 CHECK (deferred IN (0, 1)), -- received by number only
@@ -217,10 +217,9 @@ CREATE INDEX delivery_dead ON delivery (id, subscription_id, event_id, dead_lett
 CREATE INDEX delivery_dead_subscription ON delivery (subscription_id, id, event_id, dead_letter_reason,
     receiver_reason, last_outcome, last_status, ended_at, event_type, event_source, event_subject)
     WHERE state = 'DeadLettered';
--- Which message of a queue has this number? No other one has it.
-CREATE UNIQUE INDEX delivery_number ON delivery (subscription_id, number) WHERE number IS NOT NULL;
--- Which messages lie in a queue, or in a session of it, from a number on?
-CREATE INDEX delivery_peek ON delivery (subscription_id, number) WHERE state = 'Pending' AND number IS NOT NULL;
+-- Which messages lie in a queue, or in a session of it, from a number on? No two of them have one number.
+CREATE UNIQUE INDEX delivery_number ON delivery (subscription_id, state, number)
+    WHERE number IS NOT NULL AND (state = 'Pending' OR state = 'DeadLettered');
 CREATE INDEX delivery_session_peek ON delivery (subscription_id, session, state, number)
     WHERE session IS NOT NULL AND number IS NOT NULL AND (state = 'Pending' OR state = 'DeadLettered');
 -- Which messages have outlived their own time to live, and are not deferred?
@@ -236,8 +235,6 @@ CREATE INDEX delivery_held ON delivery (subscription_id, state, locked_until)
     WHERE lock_token IS NOT NULL AND (session IS NULL OR state <> 'Pending');
 -- Where did this event go?
 CREATE INDEX delivery_event ON delivery (event_id);
--- Who holds this lock?
-CREATE UNIQUE INDEX delivery_lock ON delivery (lock_token) WHERE lock_token IS NOT NULL;
 -- What does this blob hold?
 CREATE INDEX delivery_blob ON delivery (blob_id) WHERE blob_id IS NOT NULL;
 

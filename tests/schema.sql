@@ -12,7 +12,6 @@ CREATE INDEX delivery_due ON delivery (subscription_id, next_attempt_at, id, sch
 CREATE INDEX delivery_event ON delivery (event_id);
 CREATE INDEX delivery_expiring ON delivery (expires_at) WHERE state = 'Pending' AND expires_at IS NOT NULL AND deferred = 0;
 CREATE INDEX delivery_held ON delivery (subscription_id, state, locked_until) WHERE lock_token IS NOT NULL AND (session IS NULL OR state <> 'Pending');
-CREATE INDEX delivery_peek ON delivery (subscription_id, number) WHERE state = 'Pending' AND number IS NOT NULL;
 CREATE INDEX delivery_session ON delivery (subscription_id, session, next_attempt_at, id) WHERE state = 'Pending' AND session IS NOT NULL;
 CREATE INDEX delivery_session_held ON delivery (subscription_id, session) WHERE state = 'Pending' AND session IS NOT NULL AND lock_token IS NOT NULL;
 CREATE INDEX delivery_session_peek ON delivery (subscription_id, session, state, number) WHERE session IS NOT NULL AND number IS NOT NULL AND (state = 'Pending' OR state = 'DeadLettered');
@@ -81,8 +80,7 @@ CREATE TABLE user ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNI
 CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit log is not changed'); END;
 CREATE UNIQUE INDEX access_rule_name ON access_rule (name);
 CREATE UNIQUE INDEX dead_letter_blob_pending ON dead_letter_blob (subscription_id) WHERE stored_at IS NULL;
-CREATE UNIQUE INDEX delivery_lock ON delivery (lock_token) WHERE lock_token IS NOT NULL;
-CREATE UNIQUE INDEX delivery_number ON delivery (subscription_id, number) WHERE number IS NOT NULL;
+CREATE UNIQUE INDEX delivery_number ON delivery (subscription_id, state, number) WHERE number IS NOT NULL AND (state = 'Pending' OR state = 'DeadLettered');
 CREATE UNIQUE INDEX event_subscription_name ON event_subscription (topic_id, name) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX message_id_number ON message_id (topic_id, number);
 CREATE UNIQUE INDEX message_session_name ON message_session (subscription_id, name);

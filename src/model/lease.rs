@@ -22,14 +22,51 @@ use crate::model::subscription::SubscriptionId;
 /// The due time of a deferred delivery, which is never due: the time that Azure shows for "no end" (rule S2).
 pub const NEVER: Timestamp = Timestamp::from_ms(253_402_300_799_999);
 
-/// Identifies a lock: 16 random bytes, written as a UUID.
+/// The random part of the token of a lock on a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockSeed([u8; 8]);
+
+impl LockSeed {
+    /// Returns a new random seed.
+    pub fn generate(entropy: &Entropy) -> Self {
+        let mut bytes = [0; 8];
+        entropy.fill(&mut bytes);
+        bytes[VERSION_BYTE] = bytes[VERSION_BYTE] & 0x0f | 0x40; // version 4 of UUIDs, as RFC 9562 writes it
+        Self(bytes)
+    }
+}
+
+/// The byte of a UUID whose upper half is the version.
+const VERSION_BYTE: usize = 6;
+
+/// The bits of the second half of a UUID that say how it is laid out, and their value in version 4.
+const VARIANT_BITS: u64 = 0b11 << 62;
+const VARIANT: u64 = 0b10 << 62;
+
+/// Identifies a lock: a random UUID for a session. For a delivery, the second half of the UUID is the id of the delivery,
+/// covered by the random first half, so that the delivery of a token is found by its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LockToken(Uuid);
 
 impl LockToken {
-    /// A new unique token.
+    /// Returns a new token for a session.
     pub fn generate(entropy: &Entropy) -> Self {
         Self(entropy.uuid())
+    }
+
+    /// Returns the token of the lock with this seed on a delivery.
+    pub fn of_delivery(seed: LockSeed, delivery: DeliveryId) -> Self {
+        let covered = delivery.0.cast_unsigned() ^ u64::from_be_bytes(seed.0);
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&seed.0);
+        bytes[8..].copy_from_slice(&(covered & !VARIANT_BITS | VARIANT).to_be_bytes());
+        Self::from_bytes(bytes)
+    }
+
+    /// Returns the id of the only delivery that a lock with this token can be on.
+    pub fn delivery(self) -> DeliveryId {
+        let (seed, covered) = self.0.as_u64_pair();
+        DeliveryId(((seed ^ covered) & !VARIANT_BITS).cast_signed())
     }
 
     /// The token of these bytes.
@@ -431,6 +468,19 @@ mod tests {
         assert!(!lock.is(&of(here, Some("8"))));
         assert!(!lock.is(&of(Some(QueueRef::pending(SubscriptionId(1))), None)));
         assert!(!lock.is(&of(Some(QueueRef::dead_letters(SubscriptionId(2))), None)));
+    }
+
+    #[test]
+    fn a_token_knows_its_delivery_and_is_a_random_uuid() {
+        let entropy = Entropy::seeded(1);
+        for id in [0, 1, 7_000_000_000, i64::MAX >> 1] {
+            let token = LockToken::of_delivery(LockSeed::generate(&entropy), DeliveryId(id));
+            assert_eq!(token.delivery(), DeliveryId(id));
+            assert_eq!(token.0.get_version_num(), 4);
+            assert_eq!(token.0.get_variant(), uuid::Variant::RFC4122);
+            let other = LockToken::of_delivery(LockSeed::generate(&entropy), DeliveryId(id));
+            assert_ne!(token, other);
+        }
     }
 
     #[test]

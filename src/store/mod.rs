@@ -46,7 +46,8 @@ pub use error::{BackupError, StoreError};
 pub use inspectors::{Inspectors, PutOutcome};
 pub use key_uses::KeyUses;
 pub use ledger::append::{
-    AppendRequest, Appended, Effects, HandedOver, MessageFacts, PromisedNumber, QueueIntake,
+    AppendRequest, Appended, Effects, EventProblem, HandedOver, MadeFrom, MessageFacts, NewEvent,
+    PromisedNumber, QueueIntake,
 };
 pub use ledger::counters::QueueRoom;
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};

@@ -3,7 +3,7 @@
 //! All along the store shows exactly what the reference says: nobody holds what another holds, a stale
 //! token changes nothing, and every turn is on record.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::{DeliveryId, DeliveryState, Outcome, Settlement};
 use everpost::model::event::{Event, EventData};
 use everpost::model::lease::{
-    Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
+    Disposition, LockChange, LockError, LockOf, LockSeed, LockToken, QueueRef, SubQueue,
 };
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::ResourceScope;
@@ -24,8 +24,8 @@ use everpost::model::subscription::{SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
 use everpost::store::{
     AppendRequest, CandidateQuery, DataDir, Effects, LockChanges, LockRequest, LockSelection,
-    LockSettled, PeekRequest, QueueRoom, RegistryChange, ResubmitOutcome, ResubmitRequest,
-    ResubmitTarget, ResubmittedDelivery, Store, StoreOptions,
+    LockSettled, NewEvent, PeekRequest, QueueRoom, RegistryChange, ResubmitOutcome,
+    ResubmitRequest, ResubmitTarget, ResubmittedDelivery, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -325,22 +325,8 @@ impl Trial {
             attributes: Vec::new(),
             data: EventData::Absent,
         };
-        let accepted = AppendRequest {
-            topic: self.topic,
-            received_at: self.now,
-            events: vec![(event, vec![self.subscription])],
-            fan_out: None,
-            scheduled: BTreeMap::new(),
-            own_lives: BTreeMap::new(),
-            promised: Vec::new(),
-            sent: BTreeMap::new(),
-            forwarded: None,
-            measured: Arc::default(),
-            intake: None,
-            request: None,
-            audit: None,
-            notified: Vec::new(),
-        };
+        let events = vec![NewEvent::new(event, vec![self.subscription])];
+        let accepted = AppendRequest::new(self.topic, self.now, events);
         self.store
             .ledger
             .append(accepted, drop)
@@ -372,7 +358,7 @@ impl Trial {
         expected: Vec<DeliveryId>,
     ) {
         let until = self.now + Duration::from_secs(seconds);
-        let fresh = std::iter::repeat_with(|| LockToken::generate(&self.entropy));
+        let fresh = std::iter::repeat_with(|| LockSeed::generate(&self.entropy));
         let request = LockRequest {
             of: QueueRef {
                 subscription: self.subscription,
@@ -381,7 +367,7 @@ impl Trial {
             which,
             now: self.now,
             until,
-            tokens: fresh.take(count).collect(),
+            seeds: fresh.take(count).collect(),
             bytes_max: usize::MAX,
             session: None,
         };

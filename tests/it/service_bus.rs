@@ -74,10 +74,7 @@ fn message(subject: &str, total: i32, session: Option<&str>) -> NewMessage {
     };
     let user = vec![("total".into(), Amqp::Int(total))];
     let message = Message::of(&properties, user, "body".into());
-    NewMessage {
-        event: to_event(message, || panic!("it has an id")).expect("an event"),
-        scheduled_at: None,
-    }
+    NewMessage::from(to_event(message, || panic!("it has an id")).expect("an event"))
 }
 
 async fn try_send(grid: &Grid, messages: Vec<NewMessage>) -> Result<(), PublishError> {
@@ -233,10 +230,7 @@ async fn what_a_rule_makes_too_large_is_a_dead_letter() {
             ..MessageProperties::default()
         };
         let sent = Message::of(&properties, Vec::new(), "body".into());
-        let sent = NewMessage {
-            event: to_event(sent, || panic!("it has an id")).expect("an event"),
-            scheduled_at: None,
-        };
+        let sent = NewMessage::from(to_event(sent, || panic!("it has an id")).expect("an event"));
         send(&grid, vec![sent]).await;
         assert_eq!(subjects(&grid, "all").await.len(), live);
         let dead = QueueRef::dead_letters(queue(&grid, "all").subscription);
@@ -838,10 +832,7 @@ async fn what_is_larger_than_its_target_takes_is_a_dead_letter_of_its_source() {
             Vec::new(),
             body.as_str().into(),
         );
-        NewMessage {
-            event: to_event(message, || bytes.to_string()).expect("an event"),
-            scheduled_at: None,
-        }
+        NewMessage::from(to_event(message, || bytes.to_string()).expect("an event"))
     };
     send(&grid, vec![of_bytes(400_000), of_bytes(256 * 1_024)]).await;
     grid.broker.forward_all().await.expect("forwarded");
@@ -1001,10 +992,7 @@ fn costly(id: &str) -> NewMessage {
     };
     let user = vec![("a".into(), "y".repeat(30_000).as_str().into())];
     let message = Message::of(&properties, user, "body".into());
-    NewMessage {
-        event: to_event(message, || panic!("it has an id")).expect("an event"),
-        scheduled_at: None,
-    }
+    NewMessage::from(to_event(message, || panic!("it has an id")).expect("an event"))
 }
 
 #[tokio::test]
@@ -1101,10 +1089,7 @@ async fn what_is_scheduled_in_a_topic_has_one_number() {
     let grid = Grid::new().await;
     put(&grid, "", json!({})).await;
     let at = Some(grid.clock.now() + Duration::from_secs(60));
-    let scheduled = |subject: &str| NewMessage {
-        scheduled_at: at,
-        ..message(subject, 1, None)
-    };
+    let scheduled = |subject: &str| message(subject, 1, None).scheduled(at);
     let name = TopicName::custom("orders").expect("a name");
     let topic = || grid.broker.topic(&name).expect("the topic");
     let send = async |subjects: &[&str]| {
@@ -1151,10 +1136,7 @@ async fn many_scheduled_messages_are_cancelled_all_or_none() {
     let grid = Grid::new().await;
     let (topic, of) = jobs(&grid, json!({})).await;
     let at = Some(grid.clock.now() + Duration::from_secs(60));
-    let scheduled = |number: usize| NewMessage {
-        scheduled_at: at,
-        ..message(&number.to_string(), 1, None)
-    };
+    let scheduled = |number: usize| message(&number.to_string(), 1, None).scheduled(at);
     let messages = (0..CHANGE_DELIVERIES_MAX + 10).map(scheduled);
     let sent = grid.broker.send_messages(&topic, messages.collect()).await;
     let numbers = sent.expect("numbers");
@@ -1289,10 +1271,10 @@ async fn messages_that_have_outlived_their_time_leave_without_a_receiver() {
     };
     let short = |subject: &str| {
         let sent = message(subject, 1, None);
-        let encoded = of_event(&sent.event).expect("a message");
+        let encoded = of_event(sent.event()).expect("a message");
         let encoded = encoded.with_ttl(Duration::from_secs(10));
         let event = to_event(encoded, || panic!("it has an id")).expect("an event");
-        NewMessage { event, ..sent }
+        NewMessage::from(event)
     };
     let send = async |messages: Vec<NewMessage>| {
         let sent = grid.broker.send_messages(&topic, messages).await;
@@ -1314,10 +1296,7 @@ async fn messages_that_have_outlived_their_time_leave_without_a_receiver() {
     };
     let deferred = grid.broker.settle_locks(vec![defer], None).await;
     assert!(deferred.expect("an answer")[0].is_ok());
-    let later = NewMessage {
-        scheduled_at: Some(grid.clock.now() + Duration::from_secs(60)),
-        ..short("later")
-    };
+    let later = short("later").scheduled(Some(grid.clock.now() + Duration::from_secs(60)));
     send(vec![message("long", 1, None), short("short"), later]).await;
     let dead = QueueRef::dead_letters(jobs.subscription);
     let all = |subjects: &[&str]| -> Vec<String> {

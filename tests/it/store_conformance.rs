@@ -10,7 +10,7 @@ mod pull_queue;
 mod resubmissions;
 mod sessions;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use everpost::store::accounts::{Guessers, SessionRecord, UserId};
 use everpost::store::views::{DeadLetterQuery, EventQuery, ReadBack, RejectionQuery};
 use everpost::store::{
     AppendRequest, Appended, DataDir, DiscardRequest, Discarded, Due, Effects, LeaseRequest,
-    Leased, RegistryChange, RequestMark, Settled, SettlementRecord, Store, StoreOptions,
+    Leased, NewEvent, RegistryChange, RequestMark, Settled, SettlementRecord, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -178,22 +178,8 @@ impl Fixture {
     }
 
     fn accepted(&self, id: &str, targets: &[SubscriptionId], now: i64) -> AppendRequest {
-        AppendRequest {
-            topic: self.topic,
-            received_at: at(now),
-            events: vec![(event(id), targets.to_vec())],
-            fan_out: None,
-            scheduled: BTreeMap::new(),
-            own_lives: BTreeMap::new(),
-            promised: Vec::new(),
-            sent: BTreeMap::new(),
-            forwarded: None,
-            measured: Arc::default(),
-            intake: None,
-            request: None,
-            audit: None,
-            notified: Vec::new(),
-        }
+        let events = vec![NewEvent::new(event(id), targets.to_vec())];
+        AppendRequest::new(self.topic, at(now), events)
     }
 
     async fn lease(&self, subscription: SubscriptionId, now: i64, limit: usize) -> Leased {
@@ -295,25 +281,8 @@ async fn events_come_back_as_they_were(f: Fixture) {
     let mut binary = event("binary");
     binary.data = EventData::Binary(vec![0, 1, 2].into());
     let events = vec![full, bare, binary];
-    let accepted = AppendRequest {
-        topic: f.topic,
-        received_at: at(5),
-        events: events
-            .iter()
-            .map(|event| (event.clone(), vec![f.billing]))
-            .collect(),
-        fan_out: None,
-        scheduled: BTreeMap::new(),
-        own_lives: BTreeMap::new(),
-        promised: Vec::new(),
-        sent: BTreeMap::new(),
-        forwarded: None,
-        measured: Arc::default(),
-        intake: None,
-        request: None,
-        audit: None,
-        notified: Vec::new(),
-    };
+    let new = |event: &Event| NewEvent::new(event.clone(), vec![f.billing]);
+    let accepted = AppendRequest::new(f.topic, at(5), events.iter().map(new).collect());
     let Appended::Stored { events: keys, .. } =
         f.store.ledger.append(accepted, drop).await.expect("ok")
     else {
@@ -500,22 +469,8 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
     };
     assert_eq!(read(elsewhere).await, (vec![], None));
     // One batch passes a bounded number of events of other topics.
-    let accepted = AppendRequest {
-        topic: TopicId(99),
-        received_at: at(9),
-        events: vec![(event("other"), Vec::new()); 10_000],
-        fan_out: None,
-        scheduled: BTreeMap::new(),
-        own_lives: BTreeMap::new(),
-        promised: Vec::new(),
-        sent: BTreeMap::new(),
-        forwarded: None,
-        measured: Arc::default(),
-        intake: None,
-        request: None,
-        audit: None,
-        notified: Vec::new(),
-    };
+    let events = vec![NewEvent::new(event("other"), Vec::new()); 10_000];
+    let accepted = AppendRequest::new(TopicId(99), at(9), events);
     f.store.ledger.append(accepted, drop).await.expect("stored");
     assert_eq!(
         read(advance(None, 9, usize::MAX)).await,

@@ -1,7 +1,6 @@
 //! Deliveries to queues and topics of Service Bus (rule 6.6): the message is stored in the change that settles its
 //! delivery, so that after a crash there are both of them or neither.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::broker::Broker;
@@ -101,9 +100,7 @@ impl Broker {
         if entity.own.as_ref().is_some_and(lacks_session) {
             return Err(NotEnqueued::WithoutSession(entity.topic.name.clone()));
         }
-        let matched = self
-            .matched(&entity, messages, None, BTreeMap::new())
-            .await?;
+        let matched = self.matched(&entity, messages, None).await?;
         let (messages, then) = self.ready(&entity, matched);
         let then = Box::new(then);
         Ok(Enqueued { messages, then })

@@ -1,6 +1,6 @@
 //! Forwarder: moves messages and dead letters from queues and subscriptions to their forwarding targets (rule S4.2).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::background::{MatchingFor, MatchingRun};
 use crate::broker::publish::STEPS_OF_A_TURN_MAX;
+use crate::broker::publish::messages::NewMessage;
 use crate::broker::publish::rules::MadeCopies;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::event::Event;
@@ -206,17 +207,16 @@ impl Broker {
             return Err(DeadLetterReason::ForwardTargetFull);
         }
         // Keeps a scheduled time set by a rule action; a time set by the sender has already passed.
-        let scheduled_at = scheduled_at(&event).filter(|at| *at > now);
-        let scheduled: BTreeMap<_, _> = scheduled_at.map(|at| (0, at)).into_iter().collect();
+        let later = scheduled_at(&event).filter(|at| *at > now);
+        let messages = vec![NewMessage::from(event).scheduled(later)];
         let request = match &target.own {
             Some(queue) => {
                 let only = Some(queue.id);
-                self.match_filters(target, vec![event], only, scheduled)
-                    .await
+                self.match_filters(target, messages, only).await
             }
             None => {
                 let mut alone = MadeCopies::default();
-                let matched = self.match_rules(target, vec![event], &scheduled, &mut alone, run);
+                let matched = self.match_rules(target, messages, &mut alone, run);
                 matched
                     .await
                     .map_err(|_| DeadLetterReason::EventUnreadable)?
@@ -315,7 +315,7 @@ fn first_copies_max(topic: &TopicEntry) -> FirstCopies {
 
 /// Returns the possible number of copies of a message after `request`, or an error above `FORWARD_COPIES_MAX`.
 fn copies_after(copies: u32, request: &AppendRequest) -> Result<u32, DeadLetterReason> {
-    let made = request.events.iter().map(|(_, to)| to.len().max(1));
+    let made = request.events.iter().map(|new| new.targets.len().max(1));
     let made = u32::try_from(made.sum::<usize>()).unwrap_or(u32::MAX);
     let after = copies.saturating_mul(made);
     if after > FORWARD_COPIES_MAX {
@@ -362,9 +362,9 @@ impl Size {
     }
 
     fn add(&mut self, request: &AppendRequest) {
-        for (event, targets) in &request.events {
-            self.copies += targets.len().max(1);
-            self.bytes += event.size();
+        for new in &request.events {
+            self.copies += new.targets.len().max(1);
+            self.bytes += new.event.size();
         }
     }
 

@@ -10,7 +10,7 @@ use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::model::audit::Actor;
 use crate::model::destination::DeliveryMode;
 use crate::model::event::Event;
-use crate::model::lease::{Disposition, LockChange, LockOf, LockToken, QueueRef, SubQueue};
+use crate::model::lease::{Disposition, LockChange, LockOf, LockSeed, QueueRef, SubQueue};
 use crate::model::limits::LOCK_BYTES_MAX;
 use crate::model::registry::TopicEntry;
 use crate::model::retry::RetryPolicy;
@@ -94,13 +94,13 @@ impl Broker {
 
     async fn lock(&self, request: &ReceiveRequest) -> Result<LockBatch, MessagingError> {
         let now = self.clock().now();
-        let tokens = std::iter::repeat_with(|| LockToken::generate(self.entropy()));
+        let seeds = std::iter::repeat_with(|| LockSeed::generate(self.entropy()));
         let request = LockRequest {
             of: request.of,
             which: request.which.clone(),
             now,
             until: now + request.lock,
-            tokens: tokens.take(request.limit).collect(),
+            seeds: seeds.take(request.limit).collect(),
             bytes_max: LOCK_BYTES_MAX,
             session: request.session.clone(),
         };

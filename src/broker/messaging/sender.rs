@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::base::Timestamp;
 use crate::broker::background::{MatchingFor, by_steps};
 use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::broker::publish::messages::{AcceptedMessages, TransferRoute};
@@ -17,22 +16,23 @@ use crate::wire::amqp::DecodeError;
 use crate::wire::amqp::message::Message;
 use crate::wire::service_bus::message;
 
-/// Messages that a task converts before it yields to others on its thread: about half a millisecond of work.
+/// The number of messages that a task converts before it yields to other tasks on its thread. Converting this number of
+/// messages takes about half a millisecond.
 const MESSAGES_IN_A_ROW_MAX: usize = 100;
 
 /// Sends messages to a queue or a topic.
 pub struct MessageSender {
     broker: Broker,
-    /// The queue or topic as it was when the sender was created. Each send looks it up again, and matches the messages
-    /// with its present definition.
+    /// The queue or topic as it was when the sender was created. Each send looks up the present definition, and matches
+    /// the messages with that definition.
     topic: Arc<TopicEntry>,
-    /// The destination to which messages are transferred from the queue, as it was when the sender was created; `None`
-    /// if they stay in `topic`.
+    /// The entity, as it was when the sender was created, to which messages are transferred from the queue `topic`;
+    /// `None` if messages stay in `topic`.
     onward: Option<Arc<TopicEntry>>,
 }
 
 impl MessageSender {
-    /// Creates a sender to `topic`; fails if that is built in or has an input schema other than CloudEvents 1.0.
+    /// Creates a sender to `topic`. Fails if `topic` is built in or has an input schema other than CloudEvents 1.0.
     pub fn of(broker: &Broker, topic: Arc<TopicEntry>) -> Result<Self, MessagingError> {
         let kind = &topic.topic.kind;
         if kind.is_built_in() || *kind.input_schema() != InputSchema::CloudEventSchemaV1_0 {
@@ -45,7 +45,7 @@ impl MessageSender {
         })
     }
 
-    /// Returns a sender that transfers messages by way of this sender's queue to the entity of `other`.
+    /// Returns a sender to the entity of `other` that transfers messages through the queue of `self`.
     pub(super) fn on_to(self, other: Self) -> Self {
         Self {
             onward: Some(other.topic),
@@ -53,7 +53,7 @@ impl MessageSender {
         }
     }
 
-    /// Returns the id of the queue or topic that takes the messages first, before any transfer.
+    /// Returns the id of the queue or topic that receives the messages before any transfer.
     pub fn topic_id(&self) -> TopicId {
         self.topic.topic.id
     }
@@ -66,8 +66,8 @@ impl MessageSender {
         onward.map_or(own, |to| own.min(self.broker.message_bytes_max(to)))
     }
 
-    /// Decodes messages with `read`, whose cost is estimated as `steps`; on a background thread if it would keep this
-    /// thread busy.
+    /// Calls `read` to decode messages, at an estimated cost of `steps`. A call that would keep this thread busy runs
+    /// on a background thread.
     pub async fn read<T: Send + 'static>(
         &self,
         steps: usize,
@@ -81,8 +81,8 @@ impl MessageSender {
         self.begin_to_send(messages).await?.await
     }
 
-    /// Accepts messages, in the order of the calls. The returned future stores them, all or none, from its first poll
-    /// on.
+    /// Accepts messages in the order of the calls. The returned future starts to store the messages, all or none, at
+    /// its first poll.
     pub async fn begin_to_send(
         &self,
         messages: Vec<Message>,
@@ -128,7 +128,7 @@ impl MessageSender {
         self.find_scheduled(numbers).await.map(drop)
     }
 
-    /// Cancels the scheduled messages with these sequence numbers, all of them or none.
+    /// Cancels the scheduled messages with these sequence numbers, see [`Broker::cancel_scheduled`].
     pub async fn cancel_scheduled(&self, numbers: Vec<i64>) -> Result<(), MessagingError> {
         self.check_schedules()?;
         let (broker, topic) = (&self.broker, &self.topic);
@@ -138,7 +138,8 @@ impl MessageSender {
         Err(MessagingError::ScheduledNotFound)
     }
 
-    /// Checks that messages can be scheduled here: topics of events schedule none.
+    /// Checks that messages can be scheduled in the queue or topic. Fails for an event topic, which has no scheduled
+    /// messages.
     fn check_schedules(&self) -> Result<(), MessagingError> {
         if self.topic.topic.kind.takes_messages() {
             return Ok(());
@@ -146,8 +147,8 @@ impl MessageSender {
         Err(MessagingError::IsTopic)
     }
 
-    /// Converts the messages for the present definition of the queue or topic, and checks that it accepts them. Fails
-    /// if it was deleted, even if a new one has its name.
+    /// Converts messages for the present definition of the queue or topic, and checks that the definition accepts the
+    /// messages. Fails if the queue or topic was deleted, even if a new one has the same name.
     pub(super) async fn accept(
         &self,
         messages: Vec<Message>,
@@ -158,17 +159,20 @@ impl MessageSender {
             Some(to) => Some(broker.found_again(to)?),
             None => None,
         };
-        check(&topic, &messages, onward.is_some())?;
+        let is_queue = matches!(topic.topic.kind, TopicKind::Queue(_));
+        if is_queue && messages.len() > BATCH_MESSAGES_MAX {
+            return Err(MessagingError::BatchTooLarge);
+        }
         let read = in_turns(messages, |sent| {
-            let scheduled_at = sent.scheduled_enqueue_ms()?.map(Timestamp::from_ms);
             let new_id = || broker.entropy().uuid().simple().to_string();
-            let event = message::to_event(sent, new_id)?;
-            Ok(NewMessage {
-                event,
-                scheduled_at,
-            })
+            message::read(sent, new_id).map(NewMessage::from)
         });
         let messages = read.await?;
+        // A queue that only transfers its messages needs no sessions of them.
+        let has_sessions = topic.own.as_ref().is_some_and(|own| own.has_sessions());
+        if has_sessions && onward.is_none() && messages.iter().any(|each| each.session.is_none()) {
+            return Err(NotAllowed::SendWithoutSession.into());
+        }
         let way = topic.own.as_ref().zip(onward);
         let route = way.map(|(queue, to)| TransferRoute {
             by: queue.id.transfers(),
@@ -183,7 +187,8 @@ impl MessageSender {
 }
 
 impl Broker {
-    /// Looks up the present definition of a queue or topic; fails if it was deleted, even if a new one has its name.
+    /// Looks up the present definition of a queue or topic. Fails if the queue or topic was deleted, even if a new one
+    /// has the same name.
     fn found_again(&self, topic: &TopicEntry) -> Result<Arc<TopicEntry>, MessagingError> {
         let name = &topic.topic.name;
         let found = self.topic(name);
@@ -209,23 +214,6 @@ async fn in_turns<M, T>(
         }
     }
     Ok(made)
-}
-
-/// Checks that `topic`, if it is a queue, accepts the messages: not too many in a batch, and each with a session id if
-/// the queue has sessions, unless the messages are only transferred by way of it (`go_on`).
-fn check(topic: &TopicEntry, messages: &[Message], go_on: bool) -> Result<(), MessagingError> {
-    let TopicKind::Queue(_) = &topic.topic.kind else {
-        return Ok(());
-    };
-    if messages.len() > BATCH_MESSAGES_MAX {
-        return Err(MessagingError::BatchTooLarge);
-    }
-    let has_sessions = topic.own.as_ref().is_some_and(|own| own.has_sessions());
-    let lacks_session = |each: &Message| message::session_id(each).is_none();
-    if has_sessions && !go_on && messages.iter().any(lacks_session) {
-        return Err(NotAllowed::SendWithoutSession.into());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

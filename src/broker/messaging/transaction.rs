@@ -14,9 +14,7 @@ use crate::model::limits::RULE_COPIES_MAX;
 use crate::model::registry::TopicEntry;
 use crate::model::session::HeldSession;
 use crate::model::subscription::SubscriptionId;
-use crate::store::{
-    AppendRequest, LockChanges, PromisedNumber, SessionStateChange, TransactionChanges,
-};
+use crate::store::{LockChanges, PromisedNumber, SessionStateChange, TransactionChanges};
 use crate::wire::amqp::message::Message;
 
 /// The sends, cancellations, settlements and session states of a transaction, which take effect together.
@@ -36,7 +34,8 @@ struct KeptSend {
     promised: Vec<PromisedNumber>,
 }
 
-/// Scheduled messages of one entity to cancel. Each copy is listed with its subscription.
+/// Scheduled messages of one entity to cancel. `scheduled` lists each copy of a message with the subscription of the
+/// copy.
 struct KeptCancel {
     of: Arc<TopicEntry>,
     scheduled: Vec<(DeliveryId, SubscriptionId)>,
@@ -66,8 +65,8 @@ impl MessagingTransaction {
         self.made().map(drop)
     }
 
-    /// Returns the size of the transaction as one store change, without the copies that rules make of its messages.
-    /// Fails if the size is over the limit.
+    /// Counts the cancelled copies, the lock changes, and the bytes of messages and session states in the transaction.
+    /// Copies that rules make of messages are not included. Fails if the count exceeds the limits of one store change.
     fn made(&self) -> Result<MadeCopies, MessagingError> {
         let cancelled = self.cancels.iter().map(|kept| kept.scheduled.len());
         let messages = self.sends.iter().flat_map(|kept| &kept.accepted.messages);
@@ -93,7 +92,8 @@ impl MessagingTransaction {
         self.changes.push(change);
     }
 
-    /// Merges `audits` into one entry. Its target is the queue, or the appliance if the entries have several targets.
+    /// Merges `audits` into one entry. The target of the merged entry is the queue, or the appliance if the targets
+    /// differ. Returns `None` if `audits` is empty.
     fn audit(mut audits: Vec<AuditEntry>) -> Option<AuditEntry> {
         let last = audits.pop()?;
         if audits.iter().all(|each| each.target == last.target) {
@@ -105,7 +105,7 @@ impl MessagingTransaction {
 }
 
 impl Broker {
-    /// Commits a transaction, all or nothing. It is on disk when this function returns.
+    /// Commits a transaction, all or nothing. The committed transaction is on disk when this function returns.
     pub async fn commit(&self, transaction: MessagingTransaction) -> Result<(), MessagingError> {
         let mut made = transaction.made()?;
         let MessagingTransaction {
@@ -119,11 +119,9 @@ impl Broker {
         let (mut appends, mut copies) = (Vec::with_capacity(sends.len()), cancelled.sum::<usize>());
         for KeptSend { accepted, promised } in sends {
             let at = Arc::clone(&accepted.at);
-            let request = AppendRequest {
-                promised,
-                ..self.request_of(accepted, &mut made).await?
-            };
-            let targets = request.events.iter().map(|(_, to)| to.len());
+            let mut request = self.request_of(accepted, &mut made).await?;
+            request.promise(promised);
+            let targets = request.events.iter().map(|new| new.targets.len());
             copies += targets.sum::<usize>();
             if copies > RULE_COPIES_MAX {
                 return Err(MessagingError::TransactionTooLarge);

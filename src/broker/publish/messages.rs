@@ -1,6 +1,6 @@
 //! Sending messages to queues (rule S2), with the requirements of queues on their messages (rule S6).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,18 +22,65 @@ use crate::model::registry::{FanOutPart, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::TopicId;
 use crate::store::{
-    AppendRequest, Appended, ForwardMark, FreeChanges, FreeSettled, HandedOver, NumberedQuery,
-    QueueIntake,
+    AppendRequest, Appended, ForwardMark, FreeChanges, FreeSettled, HandedOver, NewEvent,
+    NumberedQuery, QueueIntake,
 };
-use crate::wire::service_bus::message;
+use crate::wire::service_bus::message::{self, ReadMessage};
 use crate::wire::service_bus::readable::readable;
 
-/// A message to send.
+/// A message to send, with those of its properties that its queue needs.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
-    pub event: Event,
+    pub(in crate::broker) event: Event,
     /// The scheduled enqueue time, if it is in the future.
-    pub scheduled_at: Option<Timestamp>,
+    pub(in crate::broker) scheduled_at: Option<Timestamp>,
+    /// The time to live that the message specifies.
+    pub(in crate::broker) time_to_live: Option<Duration>,
+    pub(in crate::broker) session: Option<String>,
+}
+
+impl NewMessage {
+    /// Returns the event that the message is stored as.
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// Returns the message with another scheduled enqueue time.
+    pub fn scheduled(self, scheduled_at: Option<Timestamp>) -> Self {
+        Self {
+            scheduled_at,
+            ..self
+        }
+    }
+}
+
+impl From<Event> for NewMessage {
+    /// Returns a message that is enqueued at once. An event that is no message has neither a time to live nor a session.
+    fn from(event: Event) -> Self {
+        Self {
+            scheduled_at: None,
+            time_to_live: message::time_to_live(&event),
+            session: message::session(&event),
+            event,
+        }
+    }
+}
+
+impl From<ReadMessage> for NewMessage {
+    fn from(read: ReadMessage) -> Self {
+        let ReadMessage {
+            event,
+            scheduled_at,
+            time_to_live,
+            session,
+        } = read;
+        Self {
+            event,
+            scheduled_at,
+            time_to_live,
+            session,
+        }
+    }
 }
 
 /// Messages that were accepted for a queue or a topic.
@@ -58,9 +105,11 @@ impl TransferRoute {
     /// Returns the store request for messages on this route. The destination entity decides when they are enqueued.
     fn request(self, at: &TopicEntry, messages: Vec<NewMessage>, now: Timestamp) -> AppendRequest {
         let Self { by, to } = self;
-        let events = messages.into_iter().map(|each| (each.event, vec![by]));
+        let events = messages.into_iter();
         AppendRequest {
-            events: events.collect(),
+            events: events
+                .map(|each| NewEvent::new(each.event, vec![by]))
+                .collect(),
             forwarded: Some(Box::new(ForwardMark::of_transfer(to))),
             ..empty(at, now)
         }
@@ -107,12 +156,15 @@ impl TakenIn {
     /// Returns the sessions of the events of `request`. Returns `None` if the queues have no requirements on the
     /// events.
     pub(super) fn of(request: &AppendRequest) -> Option<Self> {
-        let intake = request.intake.as_ref()?;
-        let mut sessions = Vec::new();
-        for (place, (_, targets)) in request.events.iter().enumerate() {
-            for of in targets {
-                let session = intake.session(*of, place).flatten();
-                if intake.ended(*of, place).is_none() {
+        if !request.has_requirements() {
+            return None;
+        }
+        let (intake, mut sessions) = (&request.intake, Vec::new());
+        for new in &request.events {
+            let (session, problem) = (new.session.as_deref(), new.problem.as_ref());
+            for of in &new.targets {
+                if intake.ended(*of, session, problem).is_none() {
+                    let session = intake.session(*of, session);
                     sessions.extend(session.map(|session| (*of, session.to_owned())));
                 }
             }
@@ -147,44 +199,17 @@ impl Broker {
         (event, found)
     }
 
-    /// Returns the requirements of the queues of the topic on these events, or `None` if there are none.
-    /// `unevaluated` has the events for which rules cannot be evaluated. `oversized` has the events that rule actions
-    /// would make too large.
-    pub(super) fn intake<'a>(
-        &self,
-        topic: &TopicEntry,
-        events: impl Iterator<Item = &'a Event>,
-        unevaluated: BTreeMap<usize, String>,
-        oversized: BTreeSet<usize>,
-    ) -> Option<Arc<QueueIntake>> {
+    /// Returns the requirements of the queues of the topic on their messages.
+    pub(super) fn intake(&self, topic: &TopicEntry) -> QueueIntake {
         let sending = topic.topic.kind.sending();
         let remembering = sending.filter(|sending| sending.detects_duplicates);
-        let mut intake = QueueIntake {
-            unevaluated,
-            oversized,
+        let queues = topic.ruled_queues.iter();
+        let with_sessions = queues.filter(|queue| queue.has_sessions());
+        QueueIntake {
+            with_sessions: with_sessions.map(|queue| queue.id).collect(),
             remembers_for: remembering
                 .map(|sending| self.time_scale().shrink(sending.duplicate_window)),
-            ..QueueIntake::default()
-        };
-        for queue in &topic.ruled_queues {
-            if queue.has_sessions() {
-                intake.with_sessions.push(queue.id);
-            }
         }
-        if !intake.with_sessions.is_empty() {
-            intake.sessions = events.map(message::session).collect();
-        }
-        (!intake.is_empty()).then(|| Arc::new(intake))
-    }
-
-    /// Returns the times to live of messages that have their own, by the index of the message.
-    pub(super) fn own_lives(
-        &self,
-        events: &[(Event, Vec<SubscriptionId>)],
-    ) -> BTreeMap<usize, Duration> {
-        let places = events.iter().enumerate();
-        let lives = places.filter_map(|(place, (event, _))| Some((place, self.own_life(event)?)));
-        lives.collect()
     }
 
     /// Returns the time to live that a message specifies, shortened by the time scale.
@@ -268,14 +293,12 @@ impl Broker {
         if let Some(route) = route {
             return Ok(route.request(&at, messages, now));
         }
-        let later = messages.iter().enumerate().filter_map(|(place, each)| {
-            let at = each.scheduled_at.filter(|at| *at > now)?;
-            Some((place, at))
-        });
-        let scheduled = later.collect();
-        let events = messages.into_iter().map(|each| each.event).collect();
-        self.matched_beside(&at, events, None, scheduled, made)
-            .await
+        let in_future = |each: NewMessage| {
+            let later = each.scheduled_at.filter(|at| *at > now);
+            each.scheduled(later)
+        };
+        let to_match = messages.into_iter().map(in_future).collect();
+        self.matched_beside(&at, to_match, None, made).await
     }
 
     /// Wakes the receivers that wait for sessions, and counts messages that are dead-lettered on arrival. Returns the

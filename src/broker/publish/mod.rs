@@ -7,14 +7,13 @@ pub(super) mod rules;
 pub(super) mod send;
 pub(super) mod system;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::background::{MatchingFor, MatchingRun};
 use crate::broker::manage::{subscription_target, target};
-use crate::broker::publish::messages::TakenIn;
+use crate::broker::publish::messages::{NewMessage, TakenIn};
 use crate::broker::publish::rules::MadeCopies;
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::event::{Event, EventKey};
@@ -25,7 +24,7 @@ use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::{TopicId, TopicKind};
-use crate::store::{AppendRequest, Appended, HandedOver, RequestMark, StoreError};
+use crate::store::{AppendRequest, Appended, HandedOver, NewEvent, RequestMark, StoreError};
 use crate::wire::amqp::DecodeError;
 
 /// The number of filter or rule steps for one event above which evaluation moves to the background. Takes about a
@@ -55,7 +54,11 @@ impl Arrival {
         let events = &request.events;
         Self {
             topic: request.topic,
-            targets: events.iter().flat_map(|(_, to)| to).copied().collect(),
+            targets: events
+                .iter()
+                .flat_map(|new| &new.targets)
+                .copied()
+                .collect(),
             events: events.len(),
             unmatched: request.unmatched(),
         }
@@ -114,7 +117,7 @@ impl Broker {
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, PublishError> {
         self.may_publish(topic, &events)?;
-        let accepted = self.matched(topic, events, None, BTreeMap::new()).await?;
+        let accepted = self.matched(topic, events, None).await?;
         let accepted = AppendRequest {
             request,
             ..accepted
@@ -134,7 +137,7 @@ impl Broker {
             events: count(&events),
         };
         let audit = by.did(published, target(topic));
-        let accepted = self.matched(topic, events, None, BTreeMap::new()).await?;
+        let accepted = self.matched(topic, events, None).await?;
         let accepted = AppendRequest {
             audit: Some(audit),
             ..accepted
@@ -162,7 +165,7 @@ impl Broker {
         };
         let audit = Some(by.did(imported, target));
         let only = subscription.map(|subscription| subscription.id);
-        let accepted = self.matched(topic, events, only, BTreeMap::new()).await?;
+        let accepted = self.matched(topic, events, only).await?;
         let accepted = AppendRequest {
             request,
             audit,
@@ -240,32 +243,29 @@ impl Broker {
     }
 
     /// Matches events with the subscriptions of `topic`. If `only` is given, that subscription gets all events.
-    /// `scheduled` has the enqueue times of scheduled events.
     pub(super) async fn matched(
         &self,
         topic: &Arc<TopicEntry>,
         events: Vec<Event>,
         only: Option<SubscriptionId>,
-        scheduled: BTreeMap<usize, Timestamp>,
     ) -> Result<AppendRequest, PublishError> {
         let mut alone = MadeCopies::default();
-        self.matched_beside(topic, events, only, scheduled, &mut alone)
-            .await
+        let messages = events.into_iter().map(NewMessage::from).collect();
+        self.matched_beside(topic, messages, only, &mut alone).await
     }
 
-    /// Matches events that are stored in the same change as the copies in `made`.
+    /// Matches messages that are stored in the same change as the copies in `made`.
     pub(super) async fn matched_beside(
         &self,
         topic: &Arc<TopicEntry>,
-        events: Vec<Event>,
+        messages: Vec<NewMessage>,
         only: Option<SubscriptionId>,
-        scheduled: BTreeMap<usize, Timestamp>,
         made: &mut MadeCopies,
     ) -> Result<AppendRequest, PublishError> {
         match (&topic.topic.kind, only) {
             (TopicKind::ServiceBus(_), None) => {
                 let mut run = MatchingRun::of(MatchingFor::Topic(topic.topic.id));
-                let matched = self.match_rules(topic, events, &scheduled, made, &mut run);
+                let matched = self.match_rules(topic, messages, made, &mut run);
                 let mut request = matched.await?;
                 if request.deferrable() > self.shared.change_deliveries_max {
                     request.defer_deliveries();
@@ -279,7 +279,7 @@ impl Broker {
                 | TopicKind::Queue(_)
                 | TopicKind::System(_),
                 _,
-            ) => Ok(self.match_filters(topic, events, only, scheduled).await),
+            ) => Ok(self.match_filters(topic, messages, only).await),
         }
     }
 
@@ -289,19 +289,28 @@ impl Broker {
     pub(super) async fn match_filters(
         &self,
         topic: &Arc<TopicEntry>,
-        events: Vec<Event>,
+        messages: Vec<NewMessage>,
         only: Option<SubscriptionId>,
-        scheduled: BTreeMap<usize, Timestamp>,
     ) -> AppendRequest {
         let mut request = AppendRequest {
-            scheduled,
-            intake: self.intake(topic, events.iter(), BTreeMap::new(), BTreeSet::new()),
+            intake: self.intake(topic),
             ..empty(topic, self.clock().now())
         };
-        request.events.reserve_exact(events.len());
+        let (have_sessions, are_messages) = (
+            !request.intake.with_sessions.is_empty(),
+            !request.measured.is_empty(),
+        );
+        let are_due = messages.iter().all(|each| each.scheduled_at.is_none());
+        request.events.reserve_exact(messages.len());
         let mut deliveries = 0;
         let mut run = MatchingRun::of(MatchingFor::Topic(topic.topic.id));
-        for event in events {
+        for NewMessage {
+            event,
+            scheduled_at,
+            time_to_live,
+            session,
+        } in messages
+        {
             let at = request.received_at;
             let (event, to) = match only {
                 None => self.targets(topic, event, at, &mut run).await,
@@ -311,8 +320,14 @@ impl Broker {
                 None => to.len(),
                 Some(_) => to.len().saturating_sub(1), // its own subscription gets all
             };
-            request.push(event, to);
-            if deliveries > self.shared.change_deliveries_max {
+            let own_life = time_to_live.filter(|_| are_messages);
+            request.push(NewEvent {
+                due_at: scheduled_at,
+                own_life: own_life.map(|life| self.time_scale().shrink(life)),
+                session: session.filter(|_| have_sessions),
+                ..NewEvent::new(event, to)
+            });
+            if are_due && deliveries > self.shared.change_deliveries_max {
                 request.defer_deliveries();
             }
         }
@@ -355,9 +370,6 @@ impl Broker {
             accepted.defer_deliveries();
         }
         let goes_on = accepted.is_transfer();
-        if !accepted.measured.is_empty() && !goes_on {
-            accepted.own_lives = self.own_lives(&accepted.events);
-        }
         let (arrival, taken) = (Arrival::of(&accepted), TakenIn::of(&accepted));
         let (broker, topic) = (self.clone(), Arc::clone(topic));
         let then = move |handed_over: Vec<HandedOver>| {
@@ -403,20 +415,8 @@ fn count(events: &[Event]) -> u64 {
 /// Returns a store request without events.
 fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
     AppendRequest {
-        topic: topic.topic.id,
-        received_at: now,
-        events: Vec::new(),
-        fan_out: None,
-        scheduled: BTreeMap::new(),
-        own_lives: BTreeMap::new(),
-        promised: Vec::new(),
-        sent: BTreeMap::new(),
-        forwarded: None,
         measured: Arc::clone(&topic.measured),
-        intake: None,
-        request: None,
-        audit: None,
-        notified: Vec::new(),
+        ..AppendRequest::new(topic.topic.id, now, Vec::new())
     }
 }
 
@@ -424,7 +424,7 @@ fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
 pub(super) fn matched_alone(topic: &TopicEntry, event: Event, now: Timestamp) -> AppendRequest {
     let targets = topic.fan_out(&event, now);
     AppendRequest {
-        events: vec![(event, targets)],
+        events: vec![NewEvent::new(event, targets)],
         ..empty(topic, now)
     }
 }

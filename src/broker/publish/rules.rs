@@ -1,34 +1,29 @@
 //! Rules of Service Bus topics: the message copies that their subscriptions get (rule S7).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::{Entropy, Timestamp};
 use crate::broker::Broker;
 use crate::broker::background::{MatchingRun, in_background};
+use crate::broker::publish::messages::NewMessage;
 use crate::broker::publish::{PublishError, STEPS_AT_ONCE_MAX, empty};
 use crate::model::event::Event;
 use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX, RULE_STEPS_MAX};
 use crate::model::registry::TopicEntry;
 use crate::model::rule::{ChangedCopy, Copies, RuleBook, Steps};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::AppendRequest;
+use crate::store::{AppendRequest, EventProblem, MadeFrom, NewEvent};
 use crate::wire::amqp::DecodeError;
 use crate::wire::service_bus::copy::SentMessage;
+use crate::wire::service_bus::message;
 
 /// The events of a request, each with the subscriptions that get it. A message that an action changes is stored as a
 /// separate event, exactly as receivers get it. A message for which a rule cannot be evaluated is also stored as a
 /// separate event.
 #[derive(Default)]
 struct Matched {
-    events: Vec<(Event, Vec<SubscriptionId>)>,
-    /// The enqueue times of scheduled events, keyed by their index in `events`. The next three fields have the same
-    /// keys.
-    scheduled: BTreeMap<usize, Timestamp>,
-    unevaluated: BTreeMap<usize, String>,
-    oversized: BTreeSet<usize>,
-    /// See [`AppendRequest::sent`].
-    sent: BTreeMap<usize, (String, bool)>,
+    events: Vec<NewEvent>,
     made: MadeCopies,
 }
 
@@ -75,67 +70,76 @@ impl Matched {
             due_at,
             sent,
             copies,
+            made_from,
         } = of;
         let before = self.events.len();
         for ChangedCopy { of, rule, changes } in &copies.changing {
             let new_id = || entropy.uuid().simple().to_string();
             let copied = sent.copy(changes, &rule.name, new_id);
             if let Err(DecodeError::HeadTooLarge(_)) = copied {
-                self.oversized.insert(self.events.len());
-                self.push_copy(event.clone(), *of, None)?;
+                self.push_problem(EventProblem::Oversized, &event, *of)?;
                 continue;
             }
             let copy = copied.map_err(PublishError::Unreadable)?;
-            self.push_copy(copy, *of, due_at)?;
+            self.push_copy(NewEvent {
+                due_at,
+                ..NewEvent::new(copy, vec![*of])
+            })?;
         }
         let keeps = |of: &SubscriptionId| takers.get(of).copied().unwrap_or_default();
         for (of, problem) in copies.unevaluated.iter().filter(|(of, _)| keeps(of)) {
-            let place = self.events.len();
-            self.unevaluated.insert(place, problem.clone());
-            self.push_copy(event.clone(), *of, None)?;
+            self.push_problem(EventProblem::Unevaluated(problem.clone()), &event, *of)?;
         }
         to.extend(copies.unchanged);
         // The original is stored only if a subscription gets it unchanged, or if the message has no other copy.
         if !to.is_empty() || self.events.len() == before {
-            self.push(event, to, due_at)?;
+            self.push(NewEvent {
+                due_at,
+                ..NewEvent::new(event, to)
+            })?;
+        }
+        if let MadeFrom::First { .. } = made_from {
+            self.events[before].made_from = made_from;
+            for copy in &mut self.events[before + 1..] {
+                copy.made_from = MadeFrom::SameAsBefore;
+            }
         }
         Ok(())
     }
 
-    fn push(
-        &mut self,
-        event: Event,
-        targets: Vec<SubscriptionId>,
-        due_at: Option<Timestamp>,
-    ) -> Result<(), PublishError> {
-        self.made.add(targets.len().max(1), 0)?;
-        let scheduled = due_at.map(|at| (self.events.len(), at));
-        self.scheduled.extend(scheduled);
-        self.events.push((event, targets));
+    fn push(&mut self, new: NewEvent) -> Result<(), PublishError> {
+        self.made.add(new.targets.len().max(1), 0)?;
+        self.events.push(new);
         Ok(())
     }
 
     /// Adds a copy for one subscription.
-    fn push_copy(
+    fn push_copy(&mut self, copy: NewEvent) -> Result<(), PublishError> {
+        self.made.add(0, copy.event.size())?;
+        self.push(copy)
+    }
+
+    /// Adds the original for one subscription, in place of a copy that cannot be made.
+    fn push_problem(
         &mut self,
-        event: Event,
+        problem: EventProblem,
+        event: &Event,
         of: SubscriptionId,
-        due_at: Option<Timestamp>,
     ) -> Result<(), PublishError> {
-        self.made.add(0, event.size())?;
-        self.push(event, vec![of], due_at)
+        self.push_copy(NewEvent {
+            problem: Some(problem),
+            ..NewEvent::new(event.clone(), vec![of])
+        })
     }
 }
 
 impl Broker {
-    /// Evaluates the rules of all subscriptions of the topic for messages. `scheduled` has the enqueue times of
-    /// scheduled messages. Adds the copies to `made`, and fails if there are too many. Adds the steps to `run`, even
-    /// on failure.
+    /// Evaluates the rules of all subscriptions of the topic for messages. Adds the copies to `made`, and fails if
+    /// there are too many. Adds the steps to `run`, even on failure.
     pub(in crate::broker) async fn match_rules(
         &self,
         topic: &Arc<TopicEntry>,
-        events: Vec<Event>,
-        scheduled: &BTreeMap<usize, Timestamp>,
+        messages: Vec<NewMessage>,
         made: &mut MadeCopies,
         run: &mut MatchingRun,
     ) -> Result<AppendRequest, PublishError> {
@@ -143,16 +147,25 @@ impl Broker {
         let takers = Arc::new(takers(topic, now));
         let sending = topic.topic.kind.sending();
         let remembers = sending.is_some_and(|sending| sending.detects_duplicates);
+        let are_kept_together = remembers || messages.iter().any(|it| it.scheduled_at.is_some());
         let mut matched = Matched {
             made: *made,
             ..Matched::default()
         };
-        for (place, event) in events.into_iter().enumerate() {
-            let due_at = scheduled.get(&place).copied();
-            if remembers || !scheduled.is_empty() {
-                let sent = (event.id.clone(), due_at.is_some());
-                matched.sent.insert(matched.events.len(), sent);
-            }
+        for NewMessage {
+            event,
+            scheduled_at: due_at,
+            ..
+        } in messages
+        {
+            let made_from = if are_kept_together {
+                MadeFrom::First {
+                    message_id: event.id.clone(),
+                    is_scheduled: due_at.is_some(),
+                }
+            } else {
+                MadeFrom::Itself
+            };
             let (event, to) = self.targets(topic, event, now, run).await;
             let sent = SentMessage::of(&event, &topic.resource_id, now)
                 .map_err(PublishError::Unreadable)?;
@@ -164,23 +177,24 @@ impl Broker {
                 due_at,
                 sent,
                 copies,
+                made_from,
             };
             matched = add_copies(self.entropy(), of, &takers, matched, run).await?;
         }
         let Matched {
-            events,
-            scheduled,
-            unevaluated,
-            oversized,
-            sent,
+            mut events,
             made: now_made,
         } = matched;
         *made = now_made;
-        let each = events.iter().map(|(event, _)| event);
-        let intake = self.intake(topic, each, unevaluated, oversized);
+        let intake = self.intake(topic);
+        for new in &mut events {
+            // An action may have changed both in a copy.
+            new.own_life = self.own_life(&new.event);
+            if !intake.with_sessions.is_empty() {
+                new.session = message::session(&new.event);
+            }
+        }
         Ok(AppendRequest {
-            scheduled,
-            sent,
             intake,
             events,
             ..empty(topic, now)
@@ -225,6 +239,8 @@ struct HeldMessage {
     due_at: Option<Timestamp>,
     sent: SentMessage,
     copies: Copies,
+    /// See [`NewEvent::made_from`], for the first event.
+    made_from: MadeFrom,
 }
 
 /// Adds the original and the copies of a message to `matched`. Long work runs in the background.
@@ -303,6 +319,7 @@ mod tests {
             to: Vec::new(),
             due_at: None,
             copies,
+            made_from: MadeFrom::default(),
         }
     }
 

@@ -1,8 +1,7 @@
 //! Events that the appliance publishes itself, to its built-in topics.
 
-use std::collections::BTreeMap;
-
 use crate::broker::Broker;
+use crate::broker::publish::messages::NewMessage;
 use crate::model::event::Event;
 use crate::model::system_topic::SystemTopic;
 use crate::store::StoreError;
@@ -23,7 +22,8 @@ impl Broker {
             return Ok(());
         };
         let published = events.len();
-        let accepted = self.match_filters(topic, events, None, BTreeMap::new());
+        let messages = events.into_iter().map(NewMessage::from).collect();
+        let accepted = self.match_filters(topic, messages, None);
         self.append(topic, accepted.await).await?;
         self.meters().published_of_ours(topic, published);
         Ok(())

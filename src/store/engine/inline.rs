@@ -4,8 +4,10 @@
 //! disk.
 
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use rusqlite::Connection;
+use rusqlite::backup::Backup;
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 
 use crate::base::{Entropy, Timestamp};
@@ -22,6 +24,9 @@ thread_local! {
 /// a real store.
 pub type Pauses = Arc<dyn Fn() -> usize + Send + Sync>;
 
+/// The argument of a step of SQLite's backup that copies everything.
+const ALL_PAGES: std::ffi::c_int = -1;
+
 /// Time since which repeated requests are recognized: the same for every opening of the database.
 const SINCE: Timestamp = Timestamp::from_ms(0);
 
@@ -33,6 +38,25 @@ pub struct InlineDatabase {
     pauses: Pauses,
 }
 
+/// Returns a new database with the current schema. It is copied, because a test makes thousands of databases, and a
+/// copy takes a fraction of the time of the migrations.
+fn open_migrated() -> Result<Connection, StoreError> {
+    static MIGRATED: LazyLock<Result<Mutex<Connection>, String>> = LazyLock::new(|| {
+        let migrated = db::open_in_memory().and_then(|mut connection| {
+            migrate::migrate(&mut connection)?;
+            Ok(Mutex::new(connection))
+        });
+        migrated.map_err(|error| error.to_string())
+    });
+    let source = MIGRATED
+        .as_ref()
+        .map_err(|error| StoreError::Other(error.clone()))?;
+    let locked = source.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut connection = db::open_in_memory()?;
+    Backup::new(&locked, &mut connection)?.step(ALL_PAGES)?;
+    Ok(connection)
+}
+
 impl InlineDatabase {
     /// Creates an empty database whose reads and changes do not yield to other tasks.
     pub fn new() -> Result<Self, StoreError> {
@@ -41,8 +65,7 @@ impl InlineDatabase {
 
     /// Creates an empty database whose reads and changes first yield to other tasks.
     pub fn with_pauses(pauses: Pauses) -> Result<Self, StoreError> {
-        let mut connection = db::open_in_memory()?;
-        migrate::migrate(&mut connection)?;
+        let connection = open_migrated()?;
         Ok(Self {
             writer_connection: Arc::new(Mutex::new(WriterConnection::new(connection, SINCE))),
             // A generated key suffices: only stores on this database decrypt its secrets.

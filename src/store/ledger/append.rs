@@ -1,6 +1,5 @@
 //! Storing events with their deliveries.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -44,32 +43,80 @@ pub(super) fn rows_of(bytes: usize) -> usize {
 pub struct AppendRequest {
     pub topic: TopicId,
     pub received_at: Timestamp,
-    pub events: Vec<(Event, Vec<SubscriptionId>)>,
+    pub events: Vec<NewEvent>,
     /// Further subscriptions that get the events. [`super::Ledger::fan_out`] creates their deliveries later. If set,
-    /// the lists in `events` contain only subscriptions in `measured`.
+    /// the targets of the events are only subscriptions in `measured`.
     pub fan_out: Option<FanOut>,
-    /// Due times of the events that are not due at once, by place. The deliveries of scheduled events are created in
-    /// one change with the events.
-    pub scheduled: BTreeMap<usize, Timestamp>,
-    /// Times to live of the messages that have their own, by place.
-    pub own_lives: BTreeMap<usize, Duration>,
-    /// Promised numbers of the messages, in the order of the messages; empty if no numbers were promised.
-    pub promised: Vec<PromisedNumber>,
-    /// The original id of each message for a topic with rules, and whether the message is scheduled, by the place of
-    /// the first event that was made from it. Empty unless such messages are remembered or scheduled.
-    pub sent: BTreeMap<usize, (String, bool)>,
     /// The mark that is stored with the deliveries, if the messages were forwarded by a queue or are to be forwarded.
     pub forwarded: Option<Box<ForwardMark>>,
     /// The subscriptions, ordered by id, whose deliveries are messages and are counted with their bytes.
     pub measured: Arc<[SubscriptionId]>,
-    /// The requirements of the queues that the events go into, if there are any.
-    pub intake: Option<Arc<QueueIntake>>,
+    /// The requirements of the queues that the events go into.
+    pub intake: QueueIntake,
     /// Identifies the publish request, if the client gave it an id.
     pub request: Option<RequestMark>,
     /// The audit entry for storing the events; `None` for publishers, which are not audited.
     pub audit: Option<AuditEntry>,
     /// The marks of the notices that are published as these events.
     pub notified: Vec<NoticeMark>,
+}
+
+/// An event to store, with the subscriptions that get it.
+#[derive(Clone, Debug)]
+pub struct NewEvent {
+    pub event: Event,
+    pub targets: Vec<SubscriptionId>,
+    /// When its deliveries are due, if not at once. They are created in one change with the event.
+    pub due_at: Option<Timestamp>,
+    /// The time to live that a message has of its own.
+    pub own_life: Option<Duration>,
+    /// The session of a message, if a queue of the request requires sessions.
+    pub session: Option<String>,
+    /// The problem for which its deliveries are dead-lettered when they are stored.
+    pub problem: Option<EventProblem>,
+    pub made_from: MadeFrom,
+    /// The number that was promised to the message, if this is the first event that was made from it.
+    pub promised: Option<PromisedNumber>,
+}
+
+/// The reason that rules cannot make a copy of a message. The original is stored in its place, as a dead letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventProblem {
+    /// A rule cannot be evaluated, with a description.
+    Unevaluated(String),
+    /// An action makes the copy too large.
+    Oversized,
+}
+
+/// The message that an event was made from. In a topic with rules, several events may be made from one message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MadeFrom {
+    /// The event is the message.
+    #[default]
+    Itself,
+    /// The event is the first one that was made from this message.
+    First {
+        message_id: String,
+        is_scheduled: bool,
+    },
+    /// The event was made from the same message as the event before it.
+    SameAsBefore,
+}
+
+impl NewEvent {
+    /// Returns an event that is due at once.
+    pub fn new(event: Event, targets: Vec<SubscriptionId>) -> Self {
+        Self {
+            event,
+            targets,
+            due_at: None,
+            own_life: None,
+            session: None,
+            problem: None,
+            made_from: MadeFrom::default(),
+            promised: None,
+        }
+    }
 }
 
 /// The sequence number that is assigned to a message before the message is stored.
@@ -119,44 +166,41 @@ pub(super) fn promise(
 pub struct QueueIntake {
     /// The subscriptions that require sessions. A delivery without a session is dead-lettered.
     pub with_sessions: Vec<SubscriptionId>,
-    /// The session of each event, by place; empty if no subscription requires sessions.
-    pub sessions: Vec<Option<String>>,
     /// Time for which message ids are remembered for duplicate detection; `None` without it. A message with a
     /// remembered id is dropped.
     pub remembers_for: Option<Duration>,
-    /// The problems of the events that are dead-lettered because a rule cannot be evaluated for them, by place.
-    pub unevaluated: BTreeMap<usize, String>,
-    /// The places of the events that are dead-lettered because a rule would have made them too large.
-    pub oversized: BTreeSet<usize>,
 }
 
 impl QueueIntake {
     /// Reports whether the queues have no requirements.
     pub fn is_empty(&self) -> bool {
-        self.with_sessions.is_empty()
-            && self.remembers_for.is_none()
-            && self.unevaluated.is_empty()
-            && self.oversized.is_empty()
+        self.with_sessions.is_empty() && self.remembers_for.is_none()
     }
 
-    /// Returns the session of an event's delivery, `None` if the subscription requires no sessions, `Some(None)` if the
-    /// required session is missing.
-    pub fn session(&self, subscription: SubscriptionId, place: usize) -> Option<Option<&str>> {
-        let session = self.sessions.get(place).and_then(Option::as_deref);
-        let must_have_one = self.with_sessions.contains(&subscription);
-        must_have_one.then_some(session)
+    /// Returns the session of a delivery of a message in `session`, `None` if the subscription requires no sessions.
+    pub fn session<'a>(
+        &self,
+        subscription: SubscriptionId,
+        session: Option<&'a str>,
+    ) -> Option<&'a str> {
+        session.filter(|_| self.with_sessions.contains(&subscription))
     }
 
-    /// Returns the reason that an event's delivery is dead-lettered when it is stored, `None` if it is not.
-    pub fn ended(&self, subscription: SubscriptionId, place: usize) -> Option<DeadLetterReason> {
-        if self.unevaluated.contains_key(&place) {
-            return Some(DeadLetterReason::FilterEvaluationFailed);
+    /// Returns the reason that a delivery is dead-lettered when it is stored, `None` if it is not.
+    pub fn ended(
+        &self,
+        subscription: SubscriptionId,
+        session: Option<&str>,
+        problem: Option<&EventProblem>,
+    ) -> Option<DeadLetterReason> {
+        match problem {
+            Some(EventProblem::Unevaluated(_)) => Some(DeadLetterReason::FilterEvaluationFailed),
+            Some(EventProblem::Oversized) => Some(DeadLetterReason::HeaderSizeExceeded),
+            None => {
+                let lacks_session = session.is_none() && self.with_sessions.contains(&subscription);
+                lacks_session.then_some(DeadLetterReason::SessionIdMissing)
+            }
         }
-        if self.oversized.contains(&place) {
-            return Some(DeadLetterReason::HeaderSizeExceeded);
-        }
-        let lacks_session = self.session(subscription, place) == Some(None);
-        lacks_session.then_some(DeadLetterReason::SessionIdMissing)
     }
 
     /// Reports whether the topic already remembers the id of the message. Otherwise remembers the id, unless the
@@ -165,34 +209,26 @@ impl QueueIntake {
         &self,
         tx: &WriteTx,
         topic: TopicId,
-        message: &MessageStart<'_>,
+        first: &NewEvent,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let Some(remembers_for) = self.remembers_for else {
             return Ok(false);
         };
-        let MessageStart {
-            place,
-            sent,
-            event,
-            targets,
-        } = *message;
-        if sent.is_none() && targets.iter().any(|of| self.ended(*of, place).is_some()) {
-            return Ok(false);
-        }
-        let id = sent.map_or(&event.id, |(id, _)| id);
+        let id = match &first.made_from {
+            MadeFrom::First { message_id, .. } => message_id,
+            MadeFrom::Itself | MadeFrom::SameAsBefore => {
+                let (session, problem) = (first.session.as_deref(), first.problem.as_ref());
+                let mut targets = first.targets.iter();
+                if targets.any(|of| self.ended(*of, session, problem).is_some()) {
+                    return Ok(false);
+                }
+                &first.event.id
+            }
+        };
         let is_new = duplicates::remember(tx, topic, id, now, now + remembers_for)?;
         Ok(!is_new)
     }
-}
-
-/// The first event of a message.
-struct MessageStart<'a> {
-    place: usize,
-    /// See [`AppendRequest::sent`].
-    sent: Option<&'a (String, bool)>,
-    event: &'a Event,
-    targets: &'a [SubscriptionId],
 }
 
 /// The message to which the current event belongs. In a topic with rules, several events may be made from one message.
@@ -208,6 +244,25 @@ struct CurrentMessage {
 }
 
 impl CurrentMessage {
+    /// Returns the message whose first event is `first`.
+    fn of(first: &mut NewEvent, is_repeated: bool) -> Self {
+        let promised = first.promised.take();
+        let in_topic = promised.as_ref().filter(|each| each.in_queue.is_none());
+        Self {
+            number: in_topic.map(|each| DeliveryId(each.number())),
+            is_repeated,
+            is_scheduled: matches!(
+                first.made_from,
+                MadeFrom::First {
+                    is_scheduled: true,
+                    ..
+                }
+            ),
+            is_numbered: false,
+            promised,
+        }
+    }
+
     /// Returns the next promised delivery id of the message, and its promised number in a queue.
     fn promised(&mut self) -> Option<(DeliveryId, Option<i64>)> {
         let promised = self.promised.as_mut()?;
@@ -239,29 +294,51 @@ impl CurrentMessage {
 }
 
 impl AppendRequest {
-    /// Adds an event.
-    pub fn push(&mut self, event: Event, targets: Vec<SubscriptionId>) {
-        let mut targets = targets;
-        if let Some(later) = &mut self.fan_out {
-            later.push(&take_deferrable(&self.measured, &mut targets));
+    /// Returns a request to store events of a topic, none of which is a message of a queue.
+    pub fn new(topic: TopicId, received_at: Timestamp, events: Vec<NewEvent>) -> Self {
+        Self {
+            topic,
+            received_at,
+            events,
+            fan_out: None,
+            forwarded: None,
+            measured: Arc::default(),
+            intake: QueueIntake::default(),
+            request: None,
+            audit: None,
+            notified: Vec::new(),
         }
-        self.events.push((event, targets));
     }
 
-    /// Returns how many subscriptions get the event at this place.
-    fn matched(&self, place: usize) -> usize {
-        let later = self.fan_out.as_ref();
-        let now = self
-            .events
-            .get(place)
-            .map_or(0, |(_, targets)| targets.len());
-        now + later.map_or(0, |later| later.matched(place))
+    /// Adds an event.
+    pub fn push(&mut self, mut new: NewEvent) {
+        if let Some(later) = &mut self.fan_out {
+            later.push(&take_deferrable(&self.measured, &mut new.targets));
+        }
+        self.events.push(new);
+    }
+
+    /// Assigns promised numbers to the messages, in the order of the messages.
+    pub fn promise(&mut self, promised: Vec<PromisedNumber>) {
+        let events = self.events.iter_mut();
+        let first = events.filter(|new| new.made_from != MadeFrom::SameAsBefore);
+        for (new, promised) in first.zip(promised) {
+            new.promised = Some(promised);
+        }
     }
 
     /// Returns the number of events that no subscription gets.
     pub fn unmatched(&self) -> usize {
-        let places = 0..self.events.len();
-        places.filter(|place| self.matched(*place) == 0).count()
+        let later = |place| self.fan_out.as_ref().map_or(0, |it| it.matched(place));
+        let places = self.events.iter().enumerate();
+        places
+            .filter(|(place, new)| new.targets.is_empty() && later(*place) == 0)
+            .count()
+    }
+
+    /// Reports whether queues have requirements on the events, or rules have problems with them.
+    pub fn has_requirements(&self) -> bool {
+        !self.intake.is_empty() || self.events.iter().any(|new| new.problem.is_some())
     }
 
     /// Reports whether the messages are stored in a transfer queue, to be forwarded to another entity.
@@ -273,9 +350,9 @@ impl AppendRequest {
     /// Returns the approximate number of rows that are stored at once. Data counts as the number of rows that take the
     /// writer as long.
     pub(super) fn rows(&self) -> usize {
-        let rows = self.events.iter().map(|(event, targets)| {
-            let bytes = usize::try_from(event.data_bytes()).unwrap_or(usize::MAX);
-            1 + targets.len() + rows_of(bytes)
+        let rows = self.events.iter().map(|new| {
+            let bytes = usize::try_from(new.event.data_bytes()).unwrap_or(usize::MAX);
+            1 + new.targets.len() + rows_of(bytes)
         });
         rows.sum()
     }
@@ -290,7 +367,7 @@ impl AppendRequest {
 
     /// Returns how many deliveries may be created later.
     pub fn deferrable(&self) -> usize {
-        let targets = self.events.iter().flat_map(|(_, targets)| targets);
+        let targets = self.events.iter().flat_map(|new| &new.targets);
         targets
             .filter(|of| is_deferrable(&self.measured, **of))
             .count()
@@ -299,14 +376,17 @@ impl AppendRequest {
     /// Defers the creation of all deliveries that may be created later. Deliveries of messages may not: when the sender
     /// gets the answer, all receivers must see the message, together with all messages that were sent with it.
     pub fn defer_deliveries(&mut self) {
-        let is_looked_at = self.intake.is_some() || self.forwarded.is_some();
-        if self.fan_out.is_none() && self.scheduled.is_empty() && !is_looked_at {
-            let mut fan_out = FanOut::default();
-            for (_, targets) in &mut self.events {
-                fan_out.push(&take_deferrable(&self.measured, targets));
-            }
-            self.fan_out = Some(fan_out);
+        if self.fan_out.is_some() || self.forwarded.is_some() || self.has_requirements() {
+            return;
         }
+        if self.events.iter().any(|new| new.due_at.is_some()) {
+            return;
+        }
+        let mut fan_out = FanOut::default();
+        for new in &mut self.events {
+            fan_out.push(&take_deferrable(&self.measured, &mut new.targets));
+        }
+        self.fan_out = Some(fan_out);
     }
 }
 
@@ -408,71 +488,43 @@ pub(in crate::store) fn append(
     {
         return Ok(None);
     }
-    let matched: Vec<_> = match request.fan_out {
-        None => Vec::new(),
-        Some(_) => (0..request.events.len())
-            .map(|place| request.matched(place))
-            .collect(),
-    };
-    let events = &request.events;
-    let deliveries = events.iter().map(|(_, targets)| targets.len()).sum();
+    let (intake, later) = (&request.intake, request.fan_out.as_ref());
+    let deliveries = request.events.iter().map(|new| new.targets.len()).sum();
     let mut stored = StoredRows {
-        events: Vec::with_capacity(events.len()),
+        events: Vec::with_capacity(request.events.len()),
         handed_over: Vec::with_capacity(deliveries),
         numbers: Vec::with_capacity(deliveries),
         scheduled: Vec::new(),
     };
-    let intake = request.intake.as_deref();
     let marked = request.forwarded.as_ref().map_or(0, |mark| mark.bytes());
-    let mut promises = request.promised.into_iter();
     let mut current = CurrentMessage::default();
-    for (place, (event, targets)) in request.events.into_iter().enumerate() {
-        let sent = request.sent.get(&place);
-        let scheduled = request.scheduled.get(&place).copied();
-        if sent.is_some() || request.sent.is_empty() {
+    for (place, mut new) in request.events.into_iter().enumerate() {
+        if new.made_from != MadeFrom::SameAsBefore {
             stored.scheduled.extend(current.number(tx, None)?);
-            let promised = promises.next();
-            let known = promised.as_ref().filter(|each| each.in_queue.is_none());
-            current = CurrentMessage {
-                number: known.map(|each| DeliveryId(each.number())),
-                is_repeated: match intake {
-                    None => false,
-                    Some(intake) => {
-                        let message = MessageStart {
-                            place,
-                            sent,
-                            event: &event,
-                            targets: &targets,
-                        };
-                        intake.is_repeated(tx, topic, &message, received_at)?
-                    }
-                },
-                is_scheduled: sent.is_some_and(|(_, is_scheduled)| *is_scheduled),
-                is_numbered: false,
-                promised,
-            };
+            let is_repeated = intake.is_repeated(tx, topic, &new, received_at)?;
+            current = CurrentMessage::of(&mut new, is_repeated);
         }
         if current.is_repeated {
             stored.numbers.push(0);
             continue;
         }
-        let match_count = matched.get(place).copied().unwrap_or(targets.len());
-        let key = insert_event(tx, topic, received_at, &event, match_count)?;
+        let matched = new.targets.len() + later.map_or(0, |later| later.matched(place));
+        let key = insert_event(tx, topic, received_at, &new.event, matched)?;
+        let (problem, session) = (new.problem.as_ref(), new.session.as_deref());
         let event = Arc::new(StoredEvent {
             key,
             received_at,
-            event,
+            event: new.event,
         });
-        let due_at = scheduled.unwrap_or(received_at);
-        for subscription in targets {
-            let session = intake.and_then(|intake| intake.session(subscription, place));
+        let due_at = new.due_at.unwrap_or(received_at);
+        for subscription in new.targets {
             let is_measured = request.measured.binary_search(&subscription).is_ok();
             let bytes = is_measured.then(|| event.event.data_bytes().saturating_add(marked));
             let about = About {
-                session: session.flatten(),
+                session: intake.session(subscription, session),
                 bytes,
-                own_life: bytes.and_then(|_| request.own_lives.get(&place).copied()),
-                is_scheduled: scheduled.is_some(),
+                own_life: new.own_life.filter(|_| is_measured),
+                is_scheduled: new.due_at.is_some(),
                 promised: if is_measured {
                     current.promised()
                 } else {
@@ -488,10 +540,9 @@ pub(in crate::store) fn append(
             if let Some(mark) = &request.forwarded {
                 forward::mark(tx, id, mark)?;
             }
-            let ended = intake.and_then(|intake| intake.ended(subscription, place));
-            if let (Some(intake), Some(reason)) = (intake, ended) {
+            let ended = intake.ended(subscription, session, problem);
+            if let Some(reason) = ended {
                 let known = (subscription, due_at, bytes);
-                let problem = intake.unevaluated.get(&place);
                 end_at_once(tx, id, known, reason, problem, received_at)?;
             }
             stored.handed_over.push(HandedOver {
@@ -527,8 +578,11 @@ const PLAN: &str = "UPDATE delivery SET scheduled_at = ?2, expires_at = ?3 WHERE
 const INSERT_DELIVERY: &str = "INSERT INTO delivery (id,event_id,subscription_id,published_at,resubmission_of,\
      session,bytes,number,next_attempt_at,checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?4,?9)";
 
-const HIGHEST_NUMBER: &str = "SELECT coalesce(max(number), 0) FROM delivery \
-     WHERE subscription_id = ?1 AND number IS NOT NULL";
+const HIGHEST_NUMBER: &str = "SELECT max(\
+     coalesce((SELECT max(number) FROM delivery WHERE subscription_id = ?1 AND state = 'Pending' \
+         AND number IS NOT NULL), 0), \
+     coalesce((SELECT max(number) FROM delivery WHERE subscription_id = ?1 AND state = 'DeadLettered' \
+         AND number IS NOT NULL), 0))";
 
 /// Recomputes the checksum of a delivery.
 static SEAL_DELIVERY: LazyLock<String> = LazyLock::new(|| checksum::DELIVERY.seal());
@@ -602,13 +656,13 @@ pub(super) fn as_number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Dead-letters a new delivery for `reason`, with the `problem` as its description if there is one.
+/// Dead-letters a new delivery for `reason`, with the description of the `problem` if it has one.
 pub(super) fn end_at_once(
     tx: &WriteTx,
     delivery: DeliveryId,
     counted_for: CountedFor,
     reason: DeadLetterReason,
-    problem: Option<&String>,
+    problem: Option<&EventProblem>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let end = SettlementRecord {
@@ -620,7 +674,7 @@ pub(super) fn end_at_once(
         settlement: Some(Settlement::DeadLetter(reason)),
     };
     settle(tx, &end, now)?;
-    if let Some(problem) = problem {
+    if let Some(EventProblem::Unevaluated(problem)) = problem {
         let tell = "UPDATE delivery SET receiver_description = ?2 WHERE id = ?1";
         tx.run(tell, params![delivery, problem])?;
         seal(tx, delivery)?;

@@ -138,8 +138,11 @@ impl QueueSums {
     /// Loads the stored sums. The highest number is at least that of the stored messages, so that no number is given
     /// twice if a total is too low.
     pub(in crate::store) fn load(&self, tx: &Connection) {
-        let stored = "SELECT subscription_id, bytes, max(numbered, coalesce((SELECT max(number) FROM delivery \
-                 WHERE delivery.subscription_id = total.subscription_id AND number IS NOT NULL), 0)) AS highest \
+        let stored = "SELECT subscription_id, bytes, max(numbered, \
+                 coalesce((SELECT max(number) FROM delivery WHERE delivery.subscription_id = total.subscription_id \
+                     AND state = 'Pending' AND number IS NOT NULL), 0), \
+                 coalesce((SELECT max(number) FROM delivery WHERE delivery.subscription_id = total.subscription_id \
+                     AND state = 'DeadLettered' AND number IS NOT NULL), 0)) AS highest \
              FROM subscription_total AS total WHERE bytes <> 0 OR highest > 0";
         let sum = |row: &Row<'_>| {
             let (bytes, numbered) = (row.get(1)?, row.get(2)?);
@@ -246,6 +249,12 @@ impl UnwrittenCounts {
         self.count(key, 0, 1);
         self.count(key, 1, i64::from(matched == 0));
         self.count(key, 2, i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// Counts an attempt that begins at `at` and changes nothing else of the delivery.
+    pub(in crate::store) fn attempt(&mut self, of: SubscriptionId, at: Timestamp) {
+        let key = CounterKey::Rollup(of.0, start_of(at.as_ms(), MINUTE_MS));
+        self.count(key, ATTEMPTS, 1);
     }
 
     /// Counts the addition, change or deletion of a delivery.

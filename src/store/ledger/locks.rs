@@ -14,8 +14,8 @@ use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{AttemptResult, Delivery, DeliveryId, Settlement};
 use crate::model::event::StoredEvent;
 use crate::model::lease::{
-    Disposition, Lock, LockChange, LockEnd, LockError, LockOf, LockToken, NEVER, QueueRef,
-    SubQueue, is_held,
+    Disposition, Lock, LockChange, LockEnd, LockError, LockOf, LockSeed, LockToken, NEVER,
+    QueueRef, SubQueue, is_held,
 };
 use crate::model::limits::{
     CHANGE_DELIVERIES_MAX, DEAD_LETTER_BYTES_LET_IN, LOCK_BYTES_MAX, RECEIVER_PROPERTY_BYTES_MAX,
@@ -27,11 +27,11 @@ use crate::store::engine::db::WriteTx;
 use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::StoreError;
 use crate::store::ledger::append::{as_number, change_sealed};
-use crate::store::ledger::counters::{QueueRoom, counted};
+use crate::store::ledger::counters::QueueRoom;
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::sessions;
 use crate::store::ledger::settle::{
-    SettlementRecord, record_lapse, remove, settle, uncount, unlock,
+    CountedFor, SettlementRecord, record_lapse, remove, settle, uncount, unlock,
 };
 use crate::store::row;
 use crate::store::sql::Sql;
@@ -45,8 +45,9 @@ pub struct LockRequest {
     pub now: Timestamp,
     /// The time at which the locks end.
     pub until: Timestamp,
-    /// Lock tokens, one for each delivery to lock at most. One change locks no more than [`CHANGE_DELIVERIES_MAX`].
-    pub tokens: Vec<LockToken>,
+    /// Seeds of lock tokens, one for each delivery to lock at most. One change locks no more than
+    /// [`CHANGE_DELIVERIES_MAX`].
+    pub seeds: Vec<LockSeed>,
     /// The number of bytes, of events and of properties that receivers have set, after which no more deliveries are
     /// locked. The first delivery is always locked.
     pub bytes_max: usize,
@@ -300,7 +301,7 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
         give_back_lapsed(tx, request.of, now)?;
     }
     let mut bytes = 0;
-    for (found, token) in find(tx, request, limit)?.into_iter().zip(&request.tokens) {
+    for (found, seed) in find(tx, request, limit)?.into_iter().zip(&request.seeds) {
         if bytes > request.bytes_max {
             break;
         }
@@ -323,13 +324,17 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
         if let Some((from, until)) = found.lock.filter(|_| counts) {
             record_lapse(tx, id, attempts, from, until)?;
         }
+        let token = LockToken::of_delivery(*seed, id);
         let values = params![id, token, now, until, counts];
-        counted(tx, id, || Ok::<_, StoreError>(tx.run(LOCK, values)?))?;
+        tx.run(LOCK, values)?;
+        if counts {
+            tx.counts().attempt(request.of.subscription, now);
+        }
         let Ok(event) = event else {
             continue; // a dead letter already: locked for nobody, and out of the way of those behind it
         };
         let locked = Locked {
-            token: *token,
+            token,
             until,
             delivery: found.delivery,
             event: Arc::new(event),
@@ -384,7 +389,7 @@ fn bounds(
     tx: &Connection,
     request: &LockRequest,
 ) -> Result<Option<(Timestamp, usize)>, StoreError> {
-    let most = request.tokens.len().min(CHANGE_DELIVERIES_MAX);
+    let most = request.seeds.len().min(CHANGE_DELIVERIES_MAX);
     let Some(session) = &request.session else {
         return Ok(Some((request.until, most)));
     };
@@ -397,15 +402,14 @@ fn bounds(
 pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>, StoreError> {
     let (of, session) = (request.of, request.session.as_deref());
     let scope = scope(of, session);
-    let numbered =
-        "SELECT 1 FROM delivery WHERE subscription_id = ?1 AND number IS NOT NULL LIMIT 1";
+    let numbered = "SELECT 1 FROM delivery WHERE subscription_id = ?1 AND state = 'Pending' AND number IS NOT NULL LIMIT 1";
     // Each of these queries walks an index from its first match, so other deliveries of the queue are not read.
     let select = match (of.queue, session) {
         (SubQueue::DeadLetter, None) => {
             // Within a queue, ids and sequence numbers have the same order. Dead letters of event subscriptions have no
             // sequence numbers.
-            let first = "SELECT own.id FROM delivery AS own WHERE own.subscription_id = ?1 AND own.number >= ?2 \
-                 ORDER BY own.number LIMIT 1";
+            let first = "SELECT own.id FROM delivery AS own WHERE own.subscription_id = ?1 \
+                 AND own.state = 'DeadLettered' AND own.number >= ?2 ORDER BY own.number LIMIT 1";
             select(&format!(
                 "{scope} AND id >= coalesce(({first}), ?2) AND coalesce(number, id) >= ?2 ORDER BY id LIMIT ?3"
             ))
@@ -493,7 +497,7 @@ fn find(tx: &Connection, request: &LockRequest, limit: usize) -> Result<Vec<Lock
                     break;
                 }
                 found.extend(find(
-                    &deferred(),
+                    &deferred(request.of.queue),
                     params![subscription, request.now, number, session],
                 )?);
             }
@@ -504,9 +508,12 @@ fn find(tx: &Connection, request: &LockRequest, limit: usize) -> Result<Vec<Lock
 
 /// Returns the SQL condition for the deferred delivery of the queue `?1` with the sequence number `?3`, if it is not
 /// locked at the time `?2`.
-fn deferred() -> String {
+fn deferred(queue: SubQueue) -> String {
+    // Deliveries without a number, those of event subscriptions, are named by their ids.
+    let state = queue.state().name();
     format!(
-        "deferred = 1 AND (locked_until IS NULL OR locked_until <= ?2) AND id = {NUMBERED} \
+        "deferred = 1 AND (locked_until IS NULL OR locked_until <= ?2) AND id = coalesce((SELECT own.id FROM \
+         delivery AS own WHERE own.subscription_id = ?1 AND own.state = '{state}' AND own.number = ?3), ?3) \
          AND coalesce(number, id) = ?3"
     )
 }
@@ -517,7 +524,7 @@ pub(super) fn are_deferred(tx: &Connection, query: &DeferredQuery) -> Result<boo
     let is_there = format!(
         "SELECT 1 FROM delivery WHERE {} AND {}",
         scope(of, session),
-        deferred()
+        deferred(of.queue)
     );
     for number in &query.numbers {
         let values = params![of.subscription, query.now, number, session];
@@ -527,10 +534,6 @@ pub(super) fn are_deferred(tx: &Connection, query: &DeferredQuery) -> Result<boo
     }
     Ok(true)
 }
-
-/// The SQL expression for the id of the delivery with the sequence number `?3` in the queue `?1`.
-const NUMBERED: &str = "coalesce((SELECT own.id FROM delivery AS own \
-     WHERE own.subscription_id = ?1 AND own.number = ?3), ?3)";
 
 /// A query for messages by the sequence numbers that their sender knows.
 #[derive(Clone, Debug)]
@@ -575,7 +578,7 @@ pub(super) fn numbered(
     let mut found = Vec::new();
     match query {
         NumberedQuery::Queue { queue, numbers } => {
-            let find = "SELECT id FROM delivery WHERE subscription_id = ?1 AND number = ?2";
+            let find = "SELECT id FROM delivery WHERE subscription_id = ?1 AND state = 'Pending' AND number = ?2";
             for number in numbers.iter().take(RULE_COPIES_MAX + 1) {
                 let Some(id) = tx.find(find, params![queue, number])? else {
                     return Ok(None);
@@ -610,7 +613,7 @@ static HELD: LazyLock<String> = LazyLock::new(|| {
         "SELECT delivery.id, subscription_id, locked_until, locked_at, attempts, \
              published_at, ended_at, deferred, event.event_id, coalesce(number, delivery.id), \
              {BYTES_SET}, bytes \
-         FROM delivery JOIN event ON event.id = delivery.event_id WHERE lock_token = ?1"
+         FROM delivery JOIN event ON event.id = delivery.event_id WHERE delivery.id = ?1 AND lock_token = ?2"
     )
 });
 
@@ -625,7 +628,7 @@ struct Held {
 
 /// Returns the lock with this token, if it is held.
 fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Held>, StoreError> {
-    let held = tx.first(&HELD, [token], |row| {
+    let held = tx.first(&HELD, params![token.delivery(), token], |row| {
         let (published_at, ended_at): (_, Option<_>) = (row.get(5)?, row.get(6)?);
         let subscription = row.get(1)?;
         let lock = Lock {
@@ -728,9 +731,8 @@ fn settle_lock(
     };
     let told = told_bytes(end, result.as_ref());
     *bytes += held.bytes_set + change.properties.len() + told;
-    if (!change.properties.is_empty() || told > 0)
-        && let Err(error) = add(tx, &held, &change.properties, told, &mut request.room)?
-    {
+    let grows = !change.properties.is_empty() || told > 0;
+    if grows && let Err(error) = add(tx, &held, &change.properties, told, &mut request.room)? {
         return Ok(Err(error));
     }
     let id = lock.delivery;
@@ -739,7 +741,9 @@ fn settle_lock(
             tx.run(RENEW, params![id, until])?;
         }
         (LockEnd::Settled(settlement), SubQueue::Active) => {
-            settle_pending(tx, lock, settlement, result, now)?;
+            let counted_for = (lock.of.subscription, lock.queued_at, held.bytes);
+            let known = (!grows).then_some(counted_for);
+            settle_pending(tx, lock, known, settlement, result, now)?;
         }
         (LockEnd::Settled(Settlement::Retry { at }), SubQueue::DeadLetter) => {
             unlock(tx, id, at)?;
@@ -805,9 +809,11 @@ fn add(
     Ok(Ok(()))
 }
 
+/// Settles a lock on a pending delivery. `counted_for` is read from the database if it is `None`.
 fn settle_pending(
     tx: &WriteTx,
     lock: &Lock,
+    counted_for: Option<CountedFor>,
     settlement: Settlement,
     result: Option<AttemptResult>,
     now: Timestamp,
@@ -819,7 +825,7 @@ fn settle_pending(
     }
     let record = SettlementRecord {
         delivery: lock.delivery,
-        counted_for: None,
+        counted_for,
         attempts,
         attempt: result.map(|result| Arc::new(lock.attempt(now, result))),
         late: None,
@@ -977,7 +983,7 @@ mod tests {
                 which: LockSelection::EnqueuedBefore(Timestamp::from_ms(before)),
                 now: Timestamp::from_ms(long),
                 until: Timestamp::from_ms(long),
-                tokens: Vec::new(),
+                seeds: Vec::new(),
                 bytes_max: usize::MAX,
                 session: None,
             };

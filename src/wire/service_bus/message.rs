@@ -65,10 +65,38 @@ const CONTENT_TYPE: &str = "\"application/vnd.microsoft.servicebus.amqp-message\
 
 pub(super) const DATA_CONTENT_TYPE: &str = "datacontenttype";
 
+/// A message as it is stored, with those of its properties that its queue needs.
+pub struct ReadMessage {
+    pub event: Event,
+    /// The time at which the sender wants the message to be enqueued.
+    pub scheduled_at: Option<Timestamp>,
+    pub time_to_live: Option<Duration>,
+    /// The session id; `None` if the message has none or one that is too long (rule S6). The id may be empty.
+    pub session: Option<String>,
+}
+
+/// Reads a message that was sent. `new_id` supplies the id of a message without one.
+pub fn read(message: Encoded, new_id: impl FnOnce() -> String) -> Result<ReadMessage, DecodeError> {
+    let scheduled_at = message.scheduled_enqueue_ms()?.map(Timestamp::from_ms);
+    let time_to_live = message.header()?.ttl;
+    let (message, mut properties) = message.with_id(new_id)?;
+    let session = properties.group_id.take().filter(|id| is_session_id(id));
+    Ok(ReadMessage {
+        event: event_of(&message, properties),
+        scheduled_at,
+        time_to_live,
+        session,
+    })
+}
+
 /// Returns the event for a message. `new_id` supplies the id of a message without one.
 pub fn to_event(message: Encoded, new_id: impl FnOnce() -> String) -> Result<Event, DecodeError> {
     let (message, properties) = message.with_id(new_id)?;
-    Ok(Event {
+    Ok(event_of(&message, properties))
+}
+
+fn event_of(message: &Encoded, properties: MessageProperties) -> Event {
+    Event {
         id: properties
             .message_id
             .as_ref()
@@ -84,7 +112,7 @@ pub fn to_event(message: Encoded, new_id: impl FnOnce() -> String) -> Result<Eve
             value: CONTENT_TYPE.to_owned(),
         }],
         data: EventData::Binary(message.to_bytes().into()),
-    })
+    }
 }
 
 /// Reports whether an event is a Service Bus message rather than a published event. A published event never has both
@@ -163,7 +191,7 @@ pub fn session(event: &Event) -> Option<String> {
 }
 
 /// Returns the session id of a message; `None` if the id is too long (rule S6). The id may be empty.
-pub fn session_id(message: &Encoded) -> Option<String> {
+fn session_id(message: &Encoded) -> Option<String> {
     let id = message.properties().ok()?.group_id?;
     is_session_id(&id).then_some(id)
 }

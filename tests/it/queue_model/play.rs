@@ -197,10 +197,8 @@ impl Play {
             None => message,
         };
         let scheduled_at = dice.maybe(15, || now + Duration::from_secs(dice.within(1, 60)));
-        let new = NewMessage {
-            event: to_event(message, || panic!("it has an id")).expect("an event"),
-            scheduled_at,
-        };
+        let event = to_event(message, || panic!("it has an id")).expect("an event");
+        let new = NewMessage::from(event).scheduled(scheduled_at);
         let place = scheduled_at.unwrap_or(now);
         (new, (id, Expected::new(rules, place, session, own_life)))
     }

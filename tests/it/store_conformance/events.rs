@@ -32,24 +32,9 @@ impl Fixture {
                 data: EventData::Json(data.to_owned()),
                 ..event(&number.to_string())
             };
-            (event, targets.to_vec())
+            NewEvent::new(event, targets.to_vec())
         });
-        let accepted = AppendRequest {
-            topic: self.topic,
-            received_at: at(500),
-            events: events.collect(),
-            fan_out: None,
-            scheduled: BTreeMap::new(),
-            own_lives: BTreeMap::new(),
-            promised: Vec::new(),
-            sent: BTreeMap::new(),
-            forwarded: None,
-            measured: Arc::default(),
-            intake: None,
-            request: None,
-            audit: None,
-            notified: Vec::new(),
-        };
+        let accepted = AppendRequest::new(self.topic, at(500), events.collect());
         self.store
             .ledger
             .append(accepted, drop)

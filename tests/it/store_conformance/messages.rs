@@ -1,21 +1,23 @@
 //! What only queues of messages ask of the ledger: schedules, and properties that receivers set.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everpost::base::Entropy;
+use everpost::base::{Entropy, Timestamp};
 use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::{DeliveryId, DeliveryState, Settlement};
-use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken, QueueRef};
+use everpost::model::lease::{
+    Disposition, LockChange, LockError, LockOf, LockSeed, LockToken, QueueRef,
+};
 use everpost::model::limits::{CHANGE_DELIVERIES_MAX, DEAD_LETTER_BYTES_LET_IN};
 use everpost::model::queue::MessageEntity;
 use everpost::model::subscription::SubscriptionId;
 use everpost::store::views::TotalsQuery;
 use everpost::store::{
     AppendRequest, Appended, ForwardOrigin, ForwardQuery, ForwardRequest, FreeChange, FreeChanges,
-    FreeSettled, HandedOver, LockChanges, LockRequest, LockSelection, PeekRequest, PromisedNumber,
-    QueueRoom, ResubmitTarget, TransactionChanges, TransactionError,
+    FreeSettled, HandedOver, LockChanges, LockRequest, LockSelection, NewEvent, PeekRequest,
+    PromisedNumber, QueueRoom, ResubmitTarget, TransactionChanges, TransactionError,
 };
 use everpost::wire::amqp::Value;
 use everpost::wire::amqp::message::encoded;
@@ -34,12 +36,29 @@ pub(super) async fn uses_are_kept(f: Fixture) {
     assert_eq!(uses, [(topic, at(5)), (queue, at(7))]);
 }
 
+/// A message to the queue `billing`.
+fn message(
+    f: &Fixture,
+    id: &str,
+    due_at: Option<Timestamp>,
+    own_life: Option<Duration>,
+) -> NewEvent {
+    NewEvent {
+        due_at,
+        own_life,
+        ..NewEvent::new(event(id), vec![f.billing])
+    }
+}
+
 pub(super) async fn scheduled_deliveries_wait_and_can_be_cancelled(f: Fixture) {
     let accepted = AppendRequest {
-        events: ["now", "later", "never"]
-            .map(|id| (event(id), vec![f.billing]))
-            .into(),
-        scheduled: BTreeMap::from([(1, at(50)), (2, at(60))]),
+        events: [
+            ("now", None),
+            ("later", Some(at(50))),
+            ("never", Some(at(60))),
+        ]
+        .map(|(id, due_at)| message(&f, id, due_at, None))
+        .into(),
         ..f.accepted("", &[], 10)
     };
     let stored = f.store.ledger.append(accepted, drop).await;
@@ -79,10 +98,9 @@ pub(super) async fn scheduled_deliveries_wait_and_can_be_cancelled(f: Fixture) {
 
 pub(super) async fn scheduled_deliveries_are_cancelled_all_or_none(f: Fixture) {
     let accepted = AppendRequest {
-        events: ["a", "b", "due"]
-            .map(|id| (event(id), vec![f.billing]))
+        events: [("a", Some(at(50))), ("b", Some(at(60))), ("due", None)]
+            .map(|(id, due_at)| message(&f, id, due_at, None))
             .into(),
-        scheduled: BTreeMap::from([(0, at(50)), (1, at(60))]),
         ..f.accepted("", &[], 10)
     };
     let stored = f.store.ledger.append(accepted, drop).await;
@@ -113,51 +131,43 @@ pub(super) async fn scheduled_deliveries_are_cancelled_all_or_none(f: Fixture) {
 }
 
 pub(super) async fn messages_that_have_outlived_their_own_time_are_found(f: Fixture) {
-    let life = Duration::from_millis(20);
+    let life = Some(Duration::from_millis(20));
     let accepted = AppendRequest {
-        events: ["short", "long", "scheduled", "deferred", "locked"]
-            .map(|id| (event(id), vec![f.billing]))
-            .into(),
+        events: vec![
+            message(&f, "short", None, life),
+            message(&f, "long", None, None),
+            message(&f, "scheduled", Some(at(50)), life),
+            message(&f, "deferred", None, life),
+            message(&f, "locked", None, life),
+        ],
         measured: [f.billing].into(),
-        scheduled: BTreeMap::from([(2, at(50))]),
-        own_lives: [0, 2, 3, 4].map(|place| (place, life)).into(),
         ..f.accepted("", &[], 10)
     };
     f.store.ledger.append(accepted, drop).await.expect("stored");
     let entropy = Entropy::seeded(1);
     let of = QueueRef::pending(f.billing);
-    let tokens: Vec<_> = std::iter::repeat_with(|| LockToken::generate(&entropy))
-        .take(4)
-        .collect();
+    let seeds = std::iter::repeat_with(|| LockSeed::generate(&entropy));
     let request = LockRequest {
         of,
         which: LockSelection::Due,
         now: at(11),
         until: at(40),
-        tokens: tokens.clone(),
+        seeds: seeds.take(4).collect(),
         bytes_max: usize::MAX,
         session: None,
     };
-    assert_eq!(
-        f.store
-            .ledger
-            .lock(request)
-            .await
-            .expect("locks")
-            .locked
-            .len(),
-        4
-    );
+    let locked = f.store.ledger.lock(request).await.expect("locks").locked;
+    assert_eq!(locked.len(), 4);
     let dispositions = [
         Disposition::Abandon,
         Disposition::Abandon,
         Disposition::Defer,
     ];
-    let changes = tokens
+    let changes = locked
         .iter()
         .zip(dispositions)
-        .map(|(token, disposition)| LockChange {
-            token: *token,
+        .map(|(each, disposition)| LockChange {
+            token: each.token,
             of: LockOf::any_of(of),
             disposition,
             properties: [].into(),
@@ -200,19 +210,18 @@ pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {
     let of = QueueRef::pending(f.billing);
     let entropy = Entropy::seeded(1);
     let set = async |properties: Vec<(Value, Value)>, now| {
-        let token = LockToken::generate(&entropy);
         let request = LockRequest {
             of,
             which: LockSelection::Due,
             now: at(now),
             until: at(now + 5),
-            tokens: vec![token],
+            seeds: vec![LockSeed::generate(&entropy)],
             bytes_max: usize::MAX,
             session: None,
         };
-        f.store.ledger.lock(request).await.expect("a lock");
+        let batch = f.store.ledger.lock(request).await.expect("a lock");
         let change = LockChange {
-            token,
+            token: batch.locked[0].token,
             of: LockOf::any_of(of),
             disposition: Disposition::Abandon,
             properties: encoded(properties).into(),
@@ -250,13 +259,13 @@ pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {
 /// Locks messages of a queue for 5 ms, as many as wanted.
 async fn locked(f: &Fixture, of: QueueRef, count: usize, now: i64) -> Vec<LockToken> {
     let entropy = Entropy::seeded(now.unsigned_abs());
-    let tokens = std::iter::repeat_with(|| LockToken::generate(&entropy));
+    let seeds = std::iter::repeat_with(|| LockSeed::generate(&entropy));
     let request = LockRequest {
         of,
         which: LockSelection::Due,
         now: at(now),
         until: at(now + 5),
-        tokens: tokens.take(count).collect(),
+        seeds: seeds.take(count).collect(),
         bytes_max: usize::MAX,
         session: None,
     };
@@ -304,7 +313,7 @@ pub(super) async fn a_deferred_message_is_locked_once_however_often_it_is_named(
         which: LockSelection::Deferred(vec![2, 1, 2, 1]),
         now: at(30),
         until: at(40),
-        tokens: std::iter::repeat_with(|| LockToken::generate(&entropy))
+        seeds: std::iter::repeat_with(|| LockSeed::generate(&entropy))
             .take(4)
             .collect(),
         bytes_max: usize::MAX,
@@ -384,7 +393,7 @@ pub(super) async fn additions_of_receivers_count_for_the_size_of_their_queue(f: 
     let due = f.store.ledger.forwardable(query).await.expect("an answer");
     let moves = due.into_iter().map(|each| {
         let onward = AppendRequest {
-            events: vec![(each.event.expect("readable"), vec![f.audit])],
+            events: vec![NewEvent::new(each.event.expect("readable"), vec![f.audit])],
             forwarded: Some(Box::new(each.mark)),
             measured: [f.audit].into(),
             ..f.accepted("", &[], 90)
@@ -416,7 +425,7 @@ type Notified = fn(Vec<HandedOver>);
 pub(super) async fn a_change_settles_messages_with_so_many_properties(f: Fixture) {
     let count = 150;
     let publish = AppendRequest {
-        events: vec![(event("a"), vec![f.billing]); count],
+        events: vec![NewEvent::new(event("a"), vec![f.billing]); count],
         measured: [f.billing].into(),
         ..f.accepted("", &[], 10)
     };
@@ -457,7 +466,7 @@ pub(super) async fn a_change_locks_and_settles_so_many_messages(f: Fixture) {
     let expected = [CHANGE_DELIVERIES_MAX, CHANGE_DELIVERIES_MAX, 50];
     let count: usize = expected.iter().sum();
     let publish = AppendRequest {
-        events: vec![(event("a"), vec![f.billing]); count],
+        events: vec![NewEvent::new(event("a"), vec![f.billing]); count],
         ..f.accepted("", &[], 10)
     };
     f.store.ledger.append(publish, drop).await.expect("stored");
@@ -465,13 +474,13 @@ pub(super) async fn a_change_locks_and_settles_so_many_messages(f: Fixture) {
     let entropy = Entropy::seeded(1);
     let (mut tokens, mut pieces) = (Vec::new(), Vec::new());
     for _ in expected {
-        let fresh = std::iter::repeat_with(|| LockToken::generate(&entropy));
+        let fresh = std::iter::repeat_with(|| LockSeed::generate(&entropy));
         let request = LockRequest {
             of: queue,
             which: LockSelection::Due,
             now: at(20),
             until: at(90),
-            tokens: fresh.take(count).collect(),
+            seeds: fresh.take(count).collect(),
             bytes_max: usize::MAX,
             session: None,
         };
@@ -504,7 +513,7 @@ pub(super) async fn a_message_is_forwarded_as_often_as_it_may_be(f: Fixture) {
         let due = f.store.ledger.forwardable(query.clone()).await;
         let moves = due.expect("an answer").into_iter().map(|each| {
             let onward = onward.map(|to| AppendRequest {
-                events: vec![(each.event.expect("readable"), vec![to])],
+                events: vec![NewEvent::new(each.event.expect("readable"), vec![to])],
                 forwarded: Some(Box::new(each.mark)),
                 ..f.accepted("", &[], now)
             });
@@ -554,11 +563,11 @@ pub(super) async fn a_message_is_forwarded_as_often_as_it_may_be(f: Fixture) {
 
 /// Sends a message to the queue `billing`. Returns its number.
 async fn numbered(f: &Fixture, id: &str, promised: Vec<PromisedNumber>) -> Vec<i64> {
-    let accepted = AppendRequest {
+    let mut accepted = AppendRequest {
         measured: [f.billing].into(),
-        promised,
         ..f.accepted(id, &[f.billing], 10)
     };
+    accepted.promise(promised);
     let stored = f.store.ledger.append(accepted, drop).await;
     let Ok(Appended::Stored { numbers, .. }) = stored else {
         panic!("stored: {stored:?}");

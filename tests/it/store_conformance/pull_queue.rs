@@ -6,7 +6,7 @@ use std::time::Duration;
 use everpost::base::Entropy;
 use everpost::model::delivery::DeliveryId;
 use everpost::model::event::EventKey;
-use everpost::model::lease::{Disposition, LockChange, LockOf, LockToken, QueueRef};
+use everpost::model::lease::{Disposition, LockChange, LockOf, LockSeed, QueueRef};
 use everpost::store::views::{DeliveryRow, PullQueueState};
 use everpost::store::{LockChanges, LockRequest, LockSelection, QueueRoom};
 
@@ -19,17 +19,16 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     }
     let [a, b, c] = keys[..] else { panic!("three") };
     let entropy = Entropy::seeded(1);
-    let tokens = [(); 2].map(|()| LockToken::generate(&entropy));
     let request = LockRequest {
         of: QueueRef::pending(f.billing),
         which: LockSelection::Due,
         now: at(100),
         until: at(200),
-        tokens: tokens.to_vec(),
+        seeds: [(); 2].map(|()| LockSeed::generate(&entropy)).into(),
         bytes_max: usize::MAX,
         session: None,
     };
-    f.store.ledger.lock(request).await.expect("locks");
+    let locked = f.store.ledger.lock(request).await.expect("locks").locked;
     let state = |waiting, locked, released| PullQueueState {
         waiting,
         locked,
@@ -42,7 +41,7 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     assert_eq!(look(&f, 150, 1).await, (held, vec![a], vec![c]));
 
     let release = LockChange {
-        token: tokens[0],
+        token: locked[0].token,
         of: LockOf::default(),
         disposition: Disposition::Release {
             after: Duration::from_millis(140),
@@ -78,19 +77,18 @@ pub(super) async fn what_has_lapsed_is_due_although_the_clock_was_put_back(f: Fi
     f.publish("a", &[f.billing], 100).await;
     let entropy = Entropy::seeded(1);
     let lock = async |now, until| {
-        let token = LockToken::generate(&entropy);
         let request = LockRequest {
             of: QueueRef::pending(f.billing),
             which: LockSelection::Due,
             now: at(now),
             until: at(until),
-            tokens: vec![token],
+            seeds: vec![LockSeed::generate(&entropy)],
             bytes_max: usize::MAX,
             session: None,
         };
         let locked = f.store.ledger.lock(request).await.expect("an answer");
         assert_eq!(locked.locked.len(), 1, "at {now}");
-        token
+        locked.locked[0].token
     };
     let token = lock(100, 200).await;
     let renewal = LockChange {

@@ -1,24 +1,23 @@
 //! What queues with sessions, and those that detect duplicates, ask of the ledger.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use everpost::base::Entropy;
 use everpost::model::dead_letter::DeadLetterReason;
 use everpost::model::delivery::DeliveryId;
 use everpost::model::lease::{
-    Disposition, LockChange, LockEnd, LockError, LockOf, LockToken, QueueRef,
+    Disposition, LockChange, LockEnd, LockError, LockOf, LockSeed, LockToken, QueueRef,
 };
 use everpost::model::limits::{CHANGE_DELIVERIES_MAX, SESSION_STATE_BYTES_MAX};
 use everpost::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
 };
-use everpost::model::subscription::OnDelete;
+use everpost::model::subscription::{OnDelete, SubscriptionId};
 use everpost::store::views::TotalsQuery;
 use everpost::store::{
-    AppendRequest, Appended, DiscardRequest, LockChanges, LockRequest, LockSelection, QueueIntake,
-    QueueRoom, RegistryChange, SessionQuery, SessionRequest, SessionWait,
+    AppendRequest, Appended, DiscardRequest, EventProblem, LockChanges, LockRequest, LockSelection,
+    NewEvent, QueueIntake, QueueRoom, RegistryChange, SessionQuery, SessionRequest, SessionWait,
 };
 
 use super::{Fixture, at, changed, event};
@@ -32,6 +31,14 @@ struct Queue {
 /// A message that was received: its id, how often before, and its lock.
 type Received = (String, u32, LockToken);
 
+/// The requirements of a queue with sessions.
+fn requiring_sessions(of: SubscriptionId) -> QueueIntake {
+    QueueIntake {
+        with_sessions: vec![of],
+        ..QueueIntake::default()
+    }
+}
+
 impl Queue {
     fn of(f: Fixture) -> Self {
         let entropy = Entropy::seeded(1);
@@ -40,16 +47,15 @@ impl Queue {
 
     /// Sends a message of this id, which is due later if it is scheduled.
     async fn send(&self, id: &str, session: Option<&str>, now: i64, scheduled: Option<i64>) {
-        let intake = QueueIntake {
-            with_sessions: vec![self.f.billing],
-            sessions: vec![session.map(str::to_owned)],
-            ..QueueIntake::default()
+        let message = NewEvent {
+            due_at: scheduled.map(at),
+            session: session.map(str::to_owned),
+            ..NewEvent::new(event(id), vec![self.f.billing])
         };
-        let scheduled = scheduled.map(|moment| (0, at(moment)));
         let accepted = AppendRequest {
-            intake: Some(Arc::new(intake)),
-            scheduled: BTreeMap::from_iter(scheduled),
-            ..self.f.accepted(id, &[self.f.billing], now)
+            intake: requiring_sessions(self.f.billing),
+            events: vec![message],
+            ..self.f.accepted(id, &[], now)
         };
         let stored = self.f.store.ledger.append(accepted, drop).await;
         assert!(matches!(stored, Ok(Appended::Stored { .. })), "{stored:?}");
@@ -91,13 +97,13 @@ impl Queue {
         count: usize,
         now: i64,
     ) -> Option<Vec<Received>> {
-        let fresh = std::iter::repeat_with(|| LockToken::generate(&self.entropy));
+        let fresh = std::iter::repeat_with(|| LockSeed::generate(&self.entropy));
         let request = LockRequest {
             of: QueueRef::pending(self.f.billing),
             which,
             now: at(now),
             until: at(now),
-            tokens: fresh.take(count).collect(),
+            seeds: fresh.take(count).collect(),
             bytes_max: usize::MAX,
             session: Some(held.clone()),
         };
@@ -221,14 +227,13 @@ pub(super) async fn sessions_have_one_holder_and_keep_their_order(f: Fixture) {
 pub(super) async fn a_holder_has_as_many_messages_as_one_change_renews(f: Fixture) {
     let queue = Queue::of(f);
     let (of, count) = (queue.f.billing, CHANGE_DELIVERIES_MAX + 5);
-    let intake = QueueIntake {
-        with_sessions: vec![of],
-        sessions: vec![Some("a".to_owned()); count],
-        ..QueueIntake::default()
+    let message = NewEvent {
+        session: Some("a".to_owned()),
+        ..NewEvent::new(event("x"), vec![of])
     };
     let accepted = AppendRequest {
-        intake: Some(Arc::new(intake)),
-        events: vec![(event("x"), vec![of]); count],
+        intake: requiring_sessions(of),
+        events: vec![message; count],
         ..queue.f.accepted("", &[], 10)
     };
     let stored = queue.f.store.ledger.append(accepted, drop).await;
@@ -436,13 +441,13 @@ pub(super) async fn a_message_without_its_session_is_a_dead_letter(f: Fixture) {
 
 pub(super) async fn a_message_that_no_rule_can_be_evaluated_for_is_a_dead_letter(f: Fixture) {
     let problem = "The rule r: a number was divided by zero.";
-    let intake = QueueIntake {
-        unevaluated: BTreeMap::from([(0, problem.to_owned())]),
-        ..QueueIntake::default()
+    let message = NewEvent {
+        problem: Some(EventProblem::Unevaluated(problem.to_owned())),
+        ..NewEvent::new(event("x"), vec![f.billing])
     };
     let accepted = AppendRequest {
-        intake: Some(Arc::new(intake)),
-        ..f.accepted("x", &[f.billing], 10)
+        events: vec![message],
+        ..f.accepted("x", &[], 10)
     };
     let stored = f.store.ledger.append(accepted, drop).await;
     assert!(matches!(stored, Ok(Appended::Stored { .. })), "{stored:?}");
@@ -451,7 +456,7 @@ pub(super) async fn a_message_that_no_rule_can_be_evaluated_for_is_a_dead_letter
         which: LockSelection::Due,
         now: at(20),
         until: at(60),
-        tokens: vec![LockToken::generate(&Entropy::seeded(1))],
+        seeds: vec![LockSeed::generate(&Entropy::seeded(1))],
         bytes_max: usize::MAX,
         session: None,
     };
@@ -469,7 +474,7 @@ pub(super) async fn a_remembered_message_is_dropped(f: Fixture) {
             ..QueueIntake::default()
         };
         let accepted = AppendRequest {
-            intake: Some(Arc::new(intake)),
+            intake,
             ..f.accepted(id, &[f.billing], now)
         };
         let stored = f.store.ledger.append(accepted, drop).await;

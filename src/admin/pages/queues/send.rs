@@ -29,7 +29,7 @@ use crate::model::session::is_session_id;
 use crate::wire::amqp::Value as AmqpValue;
 use crate::wire::amqp::message::{Message as Encoded, MessageProperties};
 use crate::wire::amqp::value::Map;
-use crate::wire::service_bus::message::{of_event, to_event};
+use crate::wire::service_bus::message::{self, of_event};
 
 /// The longest time to live: messages have it in milliseconds, as a number of 32 bits.
 const LIFE_MAX: Duration = Duration::from_secs(49 * 86_400);
@@ -137,7 +137,7 @@ impl MessageForm {
         has_sessions: bool,
     ) -> PageResult {
         let (message, broker) = (self.read(call, topic, has_sessions)?, &call.broker);
-        let said = print::visible(&message.event.id);
+        let said = print::visible(&message.event().id);
         let said = Flash::done(format!("Message {said} has been accepted."));
         broker.send_by_hand(call.by(), topic, message).await?;
         call.visitor.leave(said, &call.of.page()).await
@@ -220,13 +220,10 @@ impl MessageForm {
         }
         let entropy = call.broker.entropy();
         let sent = message.as_sent();
-        let event = sent
-            .and_then(|sent| to_event(sent, || entropy.uuid().simple().to_string()))
+        let read = sent
+            .and_then(|sent| message::read(sent, || entropy.uuid().simple().to_string()))
             .map_err(|error| vec![FormError::whole(sentence(&error.to_string()))]);
-        let event = all_of(reading.end(()).err().unwrap_or_default(), event)?;
-        Ok(NewMessage {
-            event,
-            scheduled_at,
-        })
+        let read = all_of(reading.end(()).err().unwrap_or_default(), read)?;
+        Ok(NewMessage::from(read))
     }
 }
