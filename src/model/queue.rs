@@ -17,7 +17,9 @@ use crate::model::lease::SubQueue;
 use crate::model::limits::{DUPLICATE_WINDOW, MESSAGE_BYTES_MAX, QUEUE_MEGABYTES};
 use crate::model::name::TopicName;
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
-use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition, SubscriptionId};
+use crate::model::subscription::{
+    DeadLetterDestination, SubscriptionDefinition, SubscriptionId, SubscriptionOptions,
+};
 use crate::model::topic::{DeliverySchema, TopicId};
 
 /// Rules of a queue or a topic for what is sent to it.
@@ -279,11 +281,9 @@ impl MessageSubscription {
                 own_waits: Vec::new(),
             },
             dead_letter: DeadLetterDestination::BuiltInQueue,
-            labels: Vec::new(),
+            options: SubscriptionOptions::default(),
             expires_at: None,
-            paused: false,
             disabled: None,
-            disable_on_gone: false,
             as_written: self.as_written.clone(),
         }
     }

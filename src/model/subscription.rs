@@ -56,16 +56,22 @@ pub struct SubscriptionDefinition {
     pub delivery_schema: DeliverySchema,
     pub retry_policy: RetryPolicy,
     pub dead_letter: DeadLetterDestination,
-    pub labels: Vec<String>,
+    pub options: SubscriptionOptions,
     /// The time from which the subscription matches nothing. Events matched earlier are still delivered.
     pub expires_at: Option<Timestamp>,
-    /// Extension: a paused subscription delivers nothing but continues to match events.
-    pub paused: bool,
     /// Extension: a disabled subscription matches and delivers nothing; its pending deliveries wait.
     pub disabled: Option<Disabled>,
+    pub as_written: AsWritten,
+}
+
+/// The properties of an event subscription that are documents of their own values. All have defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscriptionOptions {
+    pub labels: Vec<String>,
+    /// Extension: a paused subscription delivers nothing but continues to match events.
+    pub paused: bool,
     /// Extension: a 410 disables the subscription (section A).
     pub disable_on_gone: bool,
-    pub as_written: AsWritten,
 }
 
 /// Creates a placeholder for a webhook whose definition cannot be read.
@@ -97,11 +103,9 @@ impl SubscriptionDefinition {
             delivery_schema: DeliverySchema::CloudEventSchemaV1_0,
             retry_policy: RetryPolicy::of(profile),
             dead_letter: DeadLetterDestination::BuiltInQueue,
-            labels: Vec::new(),
+            options: SubscriptionOptions::default(),
             expires_at: None,
-            paused: false,
             disabled: Some(Disabled::ByOperator),
-            disable_on_gone: false,
             as_written: AsWritten::default(),
         }
     }
@@ -279,7 +283,7 @@ impl EventSubscription {
 
     /// Returns whether deliveries may be sent or received. An expired subscription finishes what it matched before.
     pub fn may_deliver(&self) -> bool {
-        self.has_agreed() && !self.definition.paused && self.definition.disabled.is_none()
+        self.has_agreed() && !self.definition.options.paused && self.definition.disabled.is_none()
     }
 
     /// Returns whether the status lets receivers have messages; dead letters can always be received.
@@ -313,7 +317,7 @@ impl EventSubscription {
         match (definition.disabled, self.validation.state) {
             _ if self.is_expired(now) => SubscriptionStatus::Expired,
             (Some(disabled), _) => SubscriptionStatus::Disabled(disabled),
-            _ if definition.paused => SubscriptionStatus::Paused,
+            _ if definition.options.paused => SubscriptionStatus::Paused,
             (None, ValidationState::Succeeded) => match (health.probation, health.gone_since) {
                 (Some(_), _) => SubscriptionStatus::OnProbation,
                 (None, Some(_)) => SubscriptionStatus::Gone,
@@ -351,11 +355,9 @@ mod tests {
                 delivery_schema: DeliverySchema::EventGridSchema,
                 retry_policy: RetryPolicy::default(),
                 dead_letter: DeadLetterDestination::BuiltInQueue,
-                labels: Vec::new(),
+                options: SubscriptionOptions::default(),
                 expires_at: None,
-                paused: false,
                 disabled: None,
-                disable_on_gone: false,
                 as_written: AsWritten::default(),
             },
             validation: Validation::succeeded(None),
@@ -416,7 +418,7 @@ mod tests {
                 false,
             ),
             (
-                of(&|each| each.definition.paused = true),
+                of(&|each| each.definition.options.paused = true),
                 gone(),
                 SubscriptionStatus::Paused,
                 true,
@@ -425,7 +427,7 @@ mod tests {
             (
                 of(&|each| {
                     each.definition.disabled = Some(disabled);
-                    each.definition.paused = true;
+                    each.definition.options.paused = true;
                 }),
                 gone(),
                 SubscriptionStatus::Disabled(disabled),

@@ -17,7 +17,7 @@ use crate::model::name::SubscriptionName;
 use crate::model::pace::ReceiverLimits;
 use crate::model::retry::RetryPolicy;
 use crate::model::subscription::{
-    DeadLetterDestination, SubscriptionDefinition, SubscriptionId, Validation,
+    DeadLetterDestination, SubscriptionDefinition, SubscriptionId, SubscriptionOptions, Validation,
 };
 use crate::model::topic::{DeliverySchema, TopicId};
 use crate::outbound::transport::{Responder, TransportError, TransportRequest, TransportResponse};
@@ -52,11 +52,9 @@ pub(super) fn subscription(
             delivery_schema,
             retry_policy: RetryPolicy::default(),
             dead_letter: DeadLetterDestination::BuiltInQueue,
-            labels: Vec::new(),
+            options: SubscriptionOptions::default(),
             expires_at: None,
-            paused: false,
             disabled: None,
-            disable_on_gone: false,
             as_written: AsWritten::default(),
         },
         validation: Validation::succeeded(None),

@@ -1,5 +1,7 @@
 //! The pages about the API.
 
+use serde_json::Value;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]

@@ -33,7 +33,7 @@ pub(crate) async fn with_subscriptions(count: usize) -> (Appliance, Person) {
     for number in 0..count {
         let name = SubscriptionName::parse(&format!("s-{number:03}")).expect("a name");
         let mut definition = billing.definition.clone();
-        definition.paused = number + 1 == count;
+        definition.options.paused = number + 1 == count;
         let put = appliance
             .broker
             .put_subscription(&by, &topic, name, definition);

@@ -11,6 +11,7 @@ use crate::app::cli::request::{RemoteServer, Run, given};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
 use crate::app::cli::table::{Details, ListFormat};
 use crate::model::access::Secret;
+use crate::model::alert::AlertCondition;
 use crate::wire::query::Paging;
 
 pub(super) const EXAMPLES: &str = "\
@@ -76,8 +77,8 @@ pub(super) enum ChannelsCommand {
 #[derive(Args, Debug)]
 pub(super) struct CreateAlertRule {
     rule: String,
-    /// EndpointFailing, OldPending, DeadLetters, DiskSpace, NoEvents, Expiring or BackupFailed
-    #[arg(long = "type", value_name = "TYPE")]
+    /// Type of the condition
+    #[arg(long = "type", value_name = "TYPE", ignore_case = true, value_parser = AlertCondition::TYPES.map(|(name, _)| name))]
     of: String,
     /// Minutes that the condition has to last, or that are counted
     #[arg(long, value_name = "MINUTES")]

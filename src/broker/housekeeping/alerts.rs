@@ -146,18 +146,14 @@ impl Broker {
         conditions: &[&AlertCondition],
         now: Timestamp,
     ) -> Result<BTreeMap<u32, Vec<(String, u64)>>, StoreError> {
-        let minutes = conditions.iter().filter_map(|condition| match condition {
-            AlertCondition::DeadLetters { minutes, .. } => Some(*minutes),
-            AlertCondition::EndpointFailing { .. }
-            | AlertCondition::OldPending { .. }
-            | AlertCondition::DiskSpace { .. }
-            | AlertCondition::NoEvents { .. }
-            | AlertCondition::Expiring { .. }
-            | AlertCondition::BackupFailed => None,
-        });
-        let minutes: BTreeSet<u32> = minutes.collect();
+        let mut periods = BTreeSet::new();
+        for condition in conditions {
+            if let AlertCondition::DeadLetters { minutes, .. } = condition {
+                periods.insert(*minutes);
+            }
+        }
         let mut facts = BTreeMap::new();
-        for minutes in minutes {
+        for minutes in periods {
             let from = now - minutes * Duration::from_secs(60);
             let counted = self.store().views.dead_lettered_since(from).await?;
             facts.insert(minutes, named(registry, counted));

@@ -672,9 +672,9 @@ impl Broker {
         topic: &TopicName,
         name: &SubscriptionName,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
-        let pause = |definition| SubscriptionDefinition {
-            paused: true,
-            ..definition
+        let pause = |mut definition: SubscriptionDefinition| {
+            definition.options.paused = true;
+            definition
         };
         self.redefine(by, AuditAction::Pause, topic, name, pause)
             .await
@@ -687,10 +687,10 @@ impl Broker {
         topic: &TopicName,
         name: &SubscriptionName,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
-        let resume = |definition| SubscriptionDefinition {
-            paused: false,
-            disabled: None,
-            ..definition
+        let resume = |mut definition: SubscriptionDefinition| {
+            definition.options.paused = false;
+            definition.disabled = None;
+            definition
         };
         let resumed = self
             .redefine(by, AuditAction::Resume, topic, name, resume)
@@ -723,7 +723,7 @@ impl Broker {
     /// Disables an event subscription whose receiver responded with status 410, if `disable_on_gone` is set and the
     /// definition has not changed since the attempt.
     pub(super) async fn disable_gone(&self, asked: &EventSubscription, now: Timestamp) {
-        if !asked.definition.disable_on_gone {
+        if !asked.definition.options.disable_on_gone {
             return;
         }
         let _one_at_a_time = self.shared.managing.lock().await;

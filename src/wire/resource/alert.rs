@@ -407,6 +407,23 @@ mod tests {
     }
 
     #[test]
+    fn all_types_of_conditions_are_listed_once() {
+        let listed: Vec<_> = AlertCondition::TYPES
+            .iter()
+            .map(|(name, _)| format!("\"{name}\""))
+            .collect();
+        let said = problem(parse_alert_rule(&json!({})));
+        let (_, names) = said.split_once("it must be ").expect("a list of types");
+        let names: Vec<_> = names
+            .split('"')
+            .skip(1)
+            .step_by(2)
+            .map(|name| format!("\"{name}\""))
+            .collect();
+        assert_eq!(names, listed);
+    }
+
+    #[test]
     fn what_is_wrong_with_a_rule_is_named() {
         for (body, expected) in [
             (

@@ -30,7 +30,8 @@ use crate::model::probation::Health;
 use crate::model::registry::TopicEntry;
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{
-    DeadLetterDestination, Disabled, EventSubscription, SubscriptionDefinition, ValidationState,
+    DeadLetterDestination, Disabled, EventSubscription, SubscriptionDefinition,
+    SubscriptionOptions, ValidationState,
 };
 use crate::model::topic::{DeliverySchema, InputSchema};
 
@@ -133,16 +134,12 @@ fn default_time_to_live() -> Duration {
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Common {
-    /// Words to find it by.
-    #[serde(default)]
-    labels: Vec<String>,
+    #[serde(flatten)]
+    options: SubscriptionOptions,
     /// From then on it matches nothing.
     #[serde(default, deserialize_with = "read_expiration")]
     #[schemars(extend("x-check" = "expiration", "x-prefix" = "Invalid expiration time: "))]
     expiration_time_utc: Option<Timestamp>,
-    /// Events are matched, and stay pending.
-    #[serde(default)]
-    paused: bool,
     /// Nothing is matched or delivered.
     #[serde(default)]
     disabled: bool,
@@ -150,6 +147,21 @@ pub(super) struct Common {
     #[serde(default, skip_serializing_if = "is_hidden")]
     #[schemars(skip)]
     gone_at: Option<Timestamp>,
+}
+
+documents! {
+    SubscriptionOptions => SubscriptionOptionsDocument;
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "SubscriptionOptions", rename_all = "camelCase")]
+struct SubscriptionOptionsDocument {
+    /// Words to find it by.
+    #[serde(default)]
+    labels: Vec<String>,
+    /// Events are matched, and stay pending.
+    #[serde(default)]
+    paused: bool,
     /// An answer of 410 disables it.
     #[serde(default)]
     disable_on_gone: bool,
@@ -234,15 +246,13 @@ impl From<&SubscriptionDefinition> for DeadLetterProperties {
 impl From<&SubscriptionDefinition> for Common {
     fn from(definition: &SubscriptionDefinition) -> Self {
         Self {
-            labels: definition.labels.clone(),
+            options: definition.options.clone(),
             expiration_time_utc: definition.expires_at,
-            paused: definition.paused,
             disabled: definition.disabled.is_some(),
             gone_at: match definition.disabled {
                 Some(Disabled::Gone { at }) => Some(at),
                 Some(Disabled::ByOperator) | None => None,
             },
-            disable_on_gone: definition.disable_on_gone,
         }
     }
 }
@@ -280,12 +290,10 @@ impl Common {
         dead_letter: DeadLetterDestination,
     ) -> SubscriptionDefinition {
         let Self {
-            labels,
+            options,
             expiration_time_utc,
-            paused,
             disabled,
             gone_at,
-            disable_on_gone,
         } = self;
         let cause = gone_at.map_or(Disabled::ByOperator, |at| Disabled::Gone { at });
         SubscriptionDefinition {
@@ -294,11 +302,9 @@ impl Common {
             delivery_schema,
             retry_policy,
             dead_letter,
-            labels,
+            options,
             expires_at: expiration_time_utc,
-            paused,
             disabled: disabled.then_some(cause),
-            disable_on_gone,
             as_written: AsWritten::default(),
         }
     }

@@ -30,21 +30,21 @@ pub(crate) async fn validate(call: Call<Subscription>) -> PageResult<Flash> {
     })
 }
 
-/// Stops the deliveries for a while; what is matched meanwhile is held.
+/// Pauses the deliveries of an event subscription. Events that match during the pause are held.
 pub(crate) async fn pause(call: Call<Subscription>) -> PageResult<Flash> {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     broker.pause_subscription(call.by(), topic, name).await?;
     Ok(Flash::done(format!("{name} is paused.")))
 }
 
-/// Lets the deliveries of a paused or disabled subscription go on.
+/// Resumes the deliveries of a paused or disabled event subscription.
 pub(crate) async fn resume(call: Call<Subscription>) -> PageResult<Flash> {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     broker.resume_subscription(call.by(), topic, name).await?;
     Ok(Flash::done(format!("{name} is resumed.")))
 }
 
-/// Makes one attempt now, on probation its probe.
+/// Makes one delivery attempt now. If the endpoint is on probation, the attempt is its probe.
 pub(crate) async fn retry_now(call: Call<Subscription>) -> PageResult<Flash> {
     let (of, since) = (&call.of.subscription, call.broker.clock().now());
     if !of.may_send() {
@@ -82,7 +82,7 @@ impl Deletable for Subscription {
 pub(crate) static PAUSE_SELECTED: Bulk<Subscription> = Bulk {
     key: "pause",
     verb: "Pause",
-    changes: |each| !each.subscription.definition.paused,
+    changes: |each| !each.subscription.definition.options.paused,
     consequence: "Their deliveries are held, and their time to live keeps running.",
     otherwise: "Nothing to pause. All of the selected subscriptions are paused.",
 };
@@ -92,7 +92,7 @@ pub(crate) static RESUME_SELECTED: Bulk<Subscription> = Bulk {
     verb: "Resume",
     changes: |each| {
         let definition = &each.subscription.definition;
-        definition.paused || definition.disabled.is_some()
+        definition.options.paused || definition.disabled.is_some()
     },
     consequence: "What is held is delivered at once.",
     otherwise: "Nothing to resume. None of the selected subscriptions is paused or disabled.",

@@ -99,7 +99,7 @@ impl SubscriptionFilter {
         is_in_tab(&self.state, state)
             && is(&self.topic, of.topic.topic.name.as_str())
             && is(&self.delivery, destination.delivery_mode().name())
-            && (self.label.is_empty() || definition.labels.contains(&self.label))
+            && (self.label.is_empty() || definition.options.labels.contains(&self.label))
             && text.contains(&self.text.trim().to_lowercase())
     }
 }
@@ -117,7 +117,8 @@ fn is_in_tab(tab: &str, state: &Stand<'_>) -> bool {
 
 fn labels(standing: &StandingView) -> BTreeSet<&String> {
     let all = standing.all().map(|(_, state)| state.subscription);
-    all.flat_map(|each| &each.definition.labels).collect()
+    all.flat_map(|each| &each.definition.options.labels)
+        .collect()
 }
 
 fn empty(visitor: &Visitor, list: &ListPage) -> Empty {

@@ -360,10 +360,8 @@ fn the_url_is_the_one_that_was_written() {
 
 #[test]
 fn what_changes_by_itself_is_shown_as_it_is() {
-    let paused = SubscriptionDefinition {
-        paused: true,
-        ..parse(&subscription("{'paused': false}")).expect("a valid body")
-    };
+    let mut paused = parse(&subscription("{'paused': false}")).expect("a valid body");
+    paused.options.paused = true;
     assert_eq!(show(paused)["properties"]["paused"], true);
     let mut extended =
         parse(&subscription("{'retryPolicy': {'schedule': ['PT90S']}}")).expect("a valid body");

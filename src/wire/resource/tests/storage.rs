@@ -29,7 +29,7 @@ use crate::model::pace::{Rate, ReceiverLimits};
 use crate::model::queue::SendRules;
 use crate::model::retry::RetryPolicy;
 use crate::model::signing::{ActiveSecret, Signing, SigningSecret};
-use crate::model::subscription::{DeadLetterDestination, Disabled};
+use crate::model::subscription::{DeadLetterDestination, Disabled, SubscriptionOptions};
 use crate::model::topic::{
     DeliverySchema, InputMapping, MappedField, NetworkAccess, TopicKindName,
 };
@@ -143,11 +143,13 @@ prop_compose! {
                 ..RetryPolicy::default()
             },
             dead_letter,
-            labels,
+            options: SubscriptionOptions {
+                labels,
+                paused,
+                disable_on_gone,
+            },
             expires_at: expires_at.map(Timestamp::from_ms),
-            paused,
             disabled,
-            disable_on_gone,
             as_written: AsWritten::default(),
         }
     }

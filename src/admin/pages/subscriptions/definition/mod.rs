@@ -43,6 +43,9 @@ pub(super) const DIRECTORY: &str = "directory";
 pub(super) const S3: &str = "S3";
 pub(super) const AZURE: &str = "AzureBlob";
 
+/// The properties that have buttons of their own instead of a field in the form.
+const BUTTONS: [&str; 2] = ["paused", "disabled"];
+
 /// The path to the properties of a webhook.
 const DESTINATION: &str = "destination.properties";
 
@@ -113,8 +116,13 @@ impl DefinitionKind {
                 "queue": { "maxDeliveryCount": null, "eventTimeToLive": null, "schedule": null,
                     "receiveLockDurationInSeconds": null } } }),
         };
-        let own = ["labels", "expirationTimeUtc", "disableOnGone"];
-        for name in own.into_iter().chain([self.filter().0]) {
+        let schema = self.shape().schema;
+        let is_ticked = |(name, schema): &(&str, &Value)| {
+            schema["type"] == "boolean" && !BUTTONS.contains(name)
+        };
+        let ticked = properties(schema).filter(is_ticked).map(|(name, _)| name);
+        let others = ["labels", "expirationTimeUtc", self.filter().0];
+        for name in ticked.chain(others) {
             document[name] = Value::Null;
         }
         document

@@ -283,7 +283,7 @@ fn waits_and_paces_of_ones_own_come_back() {
     assert!(definition.destination.batch().split_on_error);
     let waits = [1, 60].map(Duration::from_secs);
     assert_eq!(definition.retry_policy.own_waits, waits);
-    assert!(definition.disable_on_gone);
+    assert!(definition.options.disable_on_gone);
 }
 
 fn credentials(definition: &SubscriptionDefinition) -> &Credentials {
@@ -479,5 +479,5 @@ fn a_change_keeps_what_is_not_shown() {
     let definition = definition.expect("a definition");
     assert_eq!(definition.destination, current.destination);
     assert_eq!(definition.dead_letter, DeadLetterDestination::BuiltInQueue);
-    assert_eq!(definition.labels, ["a", "b"]);
+    assert_eq!(definition.options.labels, ["a", "b"]);
 }
