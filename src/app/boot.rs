@@ -14,13 +14,14 @@ use futures_util::future::BoxFuture;
 use listenfd::ListenFd;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, AdminState};
 use crate::api::{
-    self, ApiOptions, ApiParts, AzureScope, BodyMemory, Denials, DevMode, Doors, Guesses, Memory,
-    amqp,
+    self, ApiOptions, ApiParts, AzureScope, BodyMemory, Denials, DevMode, Doors, Guesses,
+    ManagementToken, Memory, amqp,
 };
 use crate::app::config::{CONFIG_FILE, Config};
 use crate::app::forwarded::TrustedProxies;
@@ -43,6 +44,7 @@ use crate::model::own_host::{OwnHost, OwnHosts};
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
+use crate::model::setting::SavedSettings;
 use crate::outbound::egress::EgressPolicy;
 use crate::outbound::identity_provider::ProviderOptions;
 use crate::outbound::transport::{HttpTransport, NetworkOptions, NetworkTransport};
@@ -124,12 +126,9 @@ pub struct Appliance {
     more: Vec<SocketAddr>,
     /// The set-up link, if the appliance was not claimed at the start.
     setup_url: Option<String>,
-    dispatching: tokio::task::JoinHandle<()>,
-    replaying: tokio::task::JoinHandle<()>,
-    exporting: tokio::task::JoinHandle<()>,
-    requests: TaskTracker,
+    background: BackgroundTasks,
     stop_listening: CancellationToken,
-    listening: tokio::task::JoinHandle<()>,
+    listening: JoinHandle<()>,
     /// Is true if the service manager also holds the socket and keeps it open for the next process.
     socket_is_kept: bool,
     /// Notified when a client asks to replace this appliance with a new one.
@@ -145,227 +144,31 @@ impl Appliance {
         kept: Vec<StdTcpListener>,
     ) -> anyhow::Result<Self> {
         let clock = Clock::system();
-        let entropy = Entropy::Os;
-        let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
-        let was_closed = Store::was_closed(&data_dir);
-        let store = open_store(&config, &data_dir, &clock)?;
-        let (start, saved) = (config, store.settings.saved().await?);
-        let (config, faults) = start.with_saved(&saved);
-        for fault in faults {
-            tracing::warn!(%fault, "a saved setting is not in force");
-        }
-        log.set_level(&config.log_level)?;
-        let token = management_token::open(&data_dir, config.management_token.as_ref(), &entropy)?;
-        let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone()).await?;
-        let needs_link = claim::needs_link(&config, &people).await?;
-
-        let socket_is_kept = !kept.is_empty();
-        let listeners = if socket_is_kept {
-            kept.into_iter().map(for_runtime).collect()
-        } else {
-            bind_all(&config.listen)
-        };
-        let listeners: Vec<TcpListener> = listeners?;
-        let bound = listeners.iter().map(TcpListener::local_addr);
-        let bound: io::Result<Vec<SocketAddr>> = bound.collect();
-        let addresses = bound.context("the address could not be told")?;
-        let address = addresses[0];
-        let names = tls_names(&config, &addresses, clock.now());
-        let tls = Tls::open(&config, &data_dir, &names)?;
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{address}");
-
-        let outbound = outbound(&config, &clock)?;
-        let public_url = public_url(&config, &url);
-        let sign_in = sign_in(&config, &outbound);
+        let data = OpenedData::open(config, &log, &clock).await?;
+        let sockets = Sockets::open(&data, kept, clock.now())?;
+        let core = Core::start(&data, &sockets, log, clock).await?;
         let stop_listening = CancellationToken::new();
-        let setup = SetupLink::new(&entropy, &clock);
-        let setup_url = if needs_link {
-            Some(claim::write_down(
-                &setup,
-                &people,
-                &public_url,
-                data_dir.path(),
-                stop_listening.clone(),
-            ))
-        } else {
-            claim::forget(data_dir.path());
-            None
-        };
-        let hosts = OwnHosts::new(&config.admin_hosts, &addresses);
-        let dev = config.dev.then(|| DevMode {
-            closing: stop_listening.clone(),
-            ..DevMode::default()
-        });
-        let api_options = ApiOptions {
-            dev: dev.clone(),
-            publish_bytes_max: config.publish_bytes_max,
-            metrics_public: config.metrics_public,
-            azure: azure_scope(&config),
-        };
-        let api_document = {
-            let (options, public_url) = (api_options.clone(), public_url.clone());
-            admin::api_document(move || api::document(&options, &public_url))
-        };
-        let container_id = format!("everpost-{}", entropy.uuid());
-        let facts = facts::gather(&config, &data_dir, &url, clock.now());
-        let options = broker_options(&config, clock, entropy, &url);
-        let broker = Broker::start(store.clone(), outbound, options).await?;
-        let per_client = Live::new(config.http_connections_per_client);
-        let current = Live::new(config.clone());
-        let apply = {
-            let (broker, log, url) = (broker.clone(), log.clone(), url.clone());
-            let (per_client, current) = (per_client.clone(), current.clone());
-            move |config: &Config| {
-                let (clock, entropy) = (broker.clock().clone(), broker.entropy().clone());
-                let options = broker_options(config, clock, entropy, &url);
-                broker
-                    .set_options(options)
-                    .map_err(|error| error.to_string())?;
-                log.set_level(&config.log_level)
-                    .map_err(|error| error.to_string())?;
-                per_client.set(config.http_connections_per_client);
-                current.set(config.clone());
-                Ok(())
-            }
-        };
-        let places = open_files::room_for_connections(config.http_connections_max);
-        let connections = Connections::of_at_most(places);
-        let tasks = Tasks::default();
-        let diagnostics = Diagnostics::new(
-            broker.clone(),
-            RuntimeInfo {
-                facts,
-                settings: running_settings(start, saved, Box::new(apply)),
-                log: log.tail,
-                connections: connections.clone(),
-                tasks: tasks.clone(),
-            },
-        );
-        let pages = config.admin_enabled.then(|| AdminState {
-            broker: broker.clone(),
-            views: store.views.clone(),
-            people: people.clone(),
-            setup,
-            hosts,
-            diagnostics: diagnostics.clone(),
-            local_user: config.admin_user.clone().filter(|_| config.dev),
-            sign_in,
-            publish_bytes_max: config.publish_bytes_max,
-            api_document,
-        });
-        for found in diagnostics.found_at_start() {
-            tracing::error!(found, "the database was damaged");
-        }
-        if !was_closed {
-            tracing::info!("the last process was killed; checking the integrity of the database");
-            drop(diagnostics.start_integrity_check()); // it goes on by itself
-        }
-        let state = ApiParts {
-            broker: broker.clone(),
-            views: store.views.clone(),
-            people,
-            token,
-            intake: BodyMemory::default(),
-            denials: Denials::default(),
-            guesses: Guesses::default(),
-            diagnostics: diagnostics.clone(),
-            options: api_options,
-        };
-        let state = state.into();
-        let memory = Memory::default();
-        let amqp = Arc::new(api::amqp_server(
-            &state,
-            container_id,
-            memory.clone(),
-            stop_listening.clone(),
-        ));
-        let others = admin_router(pages).merge(amqp::router(Arc::clone(&amqp)));
-        let doors = Doors::new(state, others);
-
-        let requests = TaskTracker::new();
-        let dispatch = {
-            let requests = requests.clone();
-            move |broker: Broker| broker.dispatch(requests.clone())
-        };
-        let dispatching = tasks.run(&broker, "dispatcher", dispatch, give_up);
-        let replaying = tasks.run(&broker, "replay", Broker::replay, give_up);
-        let exporting = tasks.run(&broker, "export", Broker::export, give_up);
-        tasks.run(&broker, "fan-out", Broker::run_unfinished, give_up);
-        tasks.run(&broker, "forwarder", Broker::run_forwarder, give_up);
-        tasks.run(&broker, "housekeeping", Broker::run_janitor, give_up);
-        tasks.run(&broker, "retention", Broker::run_retention, give_up);
-        tasks.run(&broker, "backup", Broker::run_backups, give_up);
-        let checks = move |_| diagnostics.clone().run_integrity_checks();
-        tasks.run(&broker, "integrity", checks, give_up);
-        tasks.run(&broker, "traces", Broker::run_traces, give_up);
-        let shown = tls.clone();
-        let certificate_end: CertificateEnd =
-            Arc::new(move || shown.as_ref().and_then(Tls::expires_at));
-        let watch = move |broker: Broker| broker.run_alerts(Arc::clone(&certificate_end));
-        tasks.run(&broker, "alerts", watch, give_up);
-        match &config.provisioning_dir {
-            Some(dir) => {
-                let started = Provisioning::start(dir, doors.clone(), broker.clone());
-                let provisioning = Arc::new(started.await?);
-                let watch = move |_| {
-                    let provisioning = Arc::clone(&provisioning);
-                    async move { provisioning.watch().await }
-                };
-                tasks.run(&broker, "provisioning", watch, give_up);
-            }
-            // Without a provisioning directory, resources that came from files are no longer marked as provisioned.
-            None => broker.set_provisioned(Vec::new()).await?,
-        }
-        let limits = listen::ConnectionLimits {
-            overall: connections,
-            per_client,
-            proxies: TrustedProxies(config.http_trusted_proxies.clone().into()),
-            memory,
-        };
-        let (proxies, memory) = (limits.proxies.clone(), limits.memory.clone());
-        let service = move |address, shared| {
-            let doors = doors.clone();
-            let answer = move |request| doors.clone().answer(request);
-            listen::answered(answer, address, proxies.clone(), memory.clone(), shared)
-        };
-        if let Some(tls) = tls.clone() {
-            tokio::spawn(
-                stop_listening
-                    .clone()
-                    .run_until_cancelled_owned(tls.follow_files()),
-            );
-        }
-        let serving = listen::serve(
-            listeners,
-            tls,
-            limits,
-            stop_listening.clone(),
-            service,
-            Some(amqp),
-        );
-        let listening = tokio::spawn(serving);
-        let url_file = data_dir.file(SERVER_URL_FILE);
-        let known_as = known_as(&config, address).unwrap_or_else(|| url.clone());
-        if let Err(error) = write_private(&url_file, &format!("{known_as}\n")) {
-            tracing::warn!(%error, file = %url_file.display(), "the command line will not find this server by itself");
-        }
+        let entrances = Entrances::open(&data, &sockets, &core, &stop_listening);
+        let background = BackgroundTasks::start(&core, sockets.tls.clone());
+        provision(&data.config, &entrances.doors, &core).await?;
+        sockets.write_url_file(&data);
+        let (more, url) = (sockets.addresses[1..].to_vec(), sockets.url.clone());
+        let (socket_is_kept, reset) = (sockets.is_kept, entrances.reset.clone());
+        let setup_url = entrances.setup_url.clone();
+        let listening = serve_connections(sockets, &data.config, &core, entrances, &stop_listening);
         Ok(Self {
-            config: current,
-            data_dir,
-            broker,
-            store_closed: Box::pin(store.closed()),
+            config: core.config,
+            data_dir: data.dir,
+            broker: core.broker,
+            store_closed: Box::pin(data.store.closed()),
             url,
-            more: addresses.into_iter().skip(1).collect(),
+            more,
             setup_url,
-            dispatching,
-            replaying,
-            exporting,
-            requests,
+            background,
             stop_listening,
             listening,
             socket_is_kept,
-            reset: dev.unwrap_or_default().reset,
+            reset,
         })
     }
 
@@ -426,22 +229,8 @@ impl Appliance {
             self.close_doors().await;
         }
         self.broker.stop();
-        self.requests.close();
         let drain = self.config.get().shutdown_drain;
-        let drained = tokio::time::timeout(drain, async {
-            // The dispatcher ends first, since its current iteration may still start requests.
-            let _ = (&mut self.dispatching).await;
-            let _ = (&mut self.replaying).await;
-            let _ = (&mut self.exporting).await;
-            self.requests.wait().await;
-        })
-        .await;
-        if drained.is_err() {
-            tracing::warn!(
-                requests = self.requests.len(),
-                "deliveries in flight were cut off; they will be attempted again"
-            );
-        }
+        self.background.end_within(drain).await;
         if !self.socket_is_kept {
             self.close_doors().await;
         }
@@ -461,6 +250,377 @@ impl Appliance {
         self.stop_listening.cancel();
         let _ = (&mut self.listening).await;
     }
+}
+
+/// The opened data directory, with the configuration in force.
+struct OpenedData {
+    dir: Arc<DataDir>,
+    store: Store,
+    people: People,
+    token: ManagementToken,
+    /// The configuration that the process was started with, without the saved settings.
+    start: Config,
+    saved: SavedSettings,
+    /// The configuration with the saved settings.
+    config: Config,
+    /// Is false if the last process did not close the store.
+    was_closed: bool,
+    /// Is true while nobody has claimed the appliance and it can be claimed by a set-up link.
+    needs_link: bool,
+}
+
+impl OpenedData {
+    async fn open(start: Config, log: &ProcessLog, clock: &Clock) -> anyhow::Result<Self> {
+        let entropy = Entropy::Os;
+        let dir = Arc::new(DataDir::open(&start.data_dir)?);
+        let was_closed = Store::was_closed(&dir);
+        let store = open_store(&start, &dir, clock)?;
+        let saved = store.settings.saved().await?;
+        let (config, faults) = start.with_saved(&saved);
+        for fault in faults {
+            tracing::warn!(%fault, "a saved setting is not in force");
+        }
+        log.set_level(&config.log_level)?;
+        let token = management_token::open(&dir, config.management_token.as_ref(), &entropy)?;
+        let people = People::open(store.accounts.clone(), clock.clone(), entropy).await?;
+        let needs_link = claim::needs_link(&config, &people).await?;
+        Ok(Self {
+            dir,
+            store,
+            people,
+            token,
+            start,
+            saved,
+            config,
+            was_closed,
+            needs_link,
+        })
+    }
+}
+
+/// The listening sockets with their TLS.
+struct Sockets {
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    tls: Option<Tls>,
+    /// The URL of the first address.
+    url: String,
+    /// Is true if the service manager also holds the sockets.
+    is_kept: bool,
+}
+
+impl Sockets {
+    fn open(data: &OpenedData, kept: Vec<StdTcpListener>, now: Timestamp) -> anyhow::Result<Self> {
+        let config = &data.config;
+        let is_kept = !kept.is_empty();
+        let listeners: Vec<TcpListener> = if is_kept {
+            kept.into_iter()
+                .map(for_runtime)
+                .collect::<anyhow::Result<_>>()?
+        } else {
+            bind_all(&config.listen)?
+        };
+        let bound = listeners.iter().map(TcpListener::local_addr);
+        let addresses = bound
+            .collect::<io::Result<Vec<SocketAddr>>>()
+            .context("the address could not be told")?;
+        let tls = Tls::open(config, &data.dir, &tls_names(config, &addresses, now))?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        Ok(Self {
+            url: format!("{scheme}://{}", addresses[0]),
+            listeners,
+            addresses,
+            tls,
+            is_kept,
+        })
+    }
+
+    /// Writes the file from which the command line reads where this server is.
+    fn write_url_file(&self, data: &OpenedData) {
+        let file = data.dir.file(SERVER_URL_FILE);
+        let public = known_as(&data.config, self.addresses[0]);
+        let found_at = public.as_ref().unwrap_or(&self.url);
+        if let Err(error) = write_private(&file, &format!("{found_at}\n")) {
+            tracing::warn!(%error, file = %file.display(), "the command line will not find this server by itself");
+        }
+    }
+}
+
+/// The running broker, with all that watches and changes it.
+struct Core {
+    broker: Broker,
+    diagnostics: Diagnostics,
+    tasks: Tasks,
+    connections: Connections,
+    sign_in: SignInOptions,
+    /// The setting `http.connections_per_client` in force.
+    per_client: Live<usize>,
+    /// The configuration in force.
+    config: Live<Config>,
+}
+
+impl Core {
+    async fn start(
+        data: &OpenedData,
+        sockets: &Sockets,
+        log: ProcessLog,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
+        let config = &data.config;
+        let outbound = outbound(config, &clock)?;
+        let sign_in = sign_in(config, &outbound);
+        let facts = facts::gather(config, &data.dir, &sockets.url, clock.now());
+        let options = broker_options(config, clock, Entropy::Os, &sockets.url);
+        let broker = Broker::start(data.store.clone(), outbound, options).await?;
+        let per_client = Live::new(config.http_connections_per_client);
+        let current = Live::new(config.clone());
+        let apply = {
+            let (broker, log, url) = (broker.clone(), log.clone(), sockets.url.clone());
+            let (per_client, current) = (per_client.clone(), current.clone());
+            move |config: &Config| {
+                let (clock, entropy) = (broker.clock().clone(), broker.entropy().clone());
+                let options = broker_options(config, clock, entropy, &url);
+                broker
+                    .set_options(options)
+                    .map_err(|error| error.to_string())?;
+                log.set_level(&config.log_level)
+                    .map_err(|error| error.to_string())?;
+                per_client.set(config.http_connections_per_client);
+                current.set(config.clone());
+                Ok(())
+            }
+        };
+        let places = open_files::room_for_connections(config.http_connections_max);
+        let connections = Connections::of_at_most(places);
+        let tasks = Tasks::default();
+        let diagnostics = Diagnostics::new(
+            broker.clone(),
+            RuntimeInfo {
+                facts,
+                settings: running_settings(data.start.clone(), data.saved.clone(), Box::new(apply)),
+                log: log.tail,
+                connections: connections.clone(),
+                tasks: tasks.clone(),
+            },
+        );
+        for found in diagnostics.found_at_start() {
+            tracing::error!(found, "the database was damaged");
+        }
+        if !data.was_closed {
+            tracing::info!("the last process was killed; checking the integrity of the database");
+            drop(diagnostics.start_integrity_check()); // it goes on by itself
+        }
+        Ok(Self {
+            broker,
+            diagnostics,
+            tasks,
+            connections,
+            sign_in,
+            per_client,
+            config: current,
+        })
+    }
+}
+
+/// The entrances for clients: the API and the admin pages over HTTP, and AMQP.
+struct Entrances {
+    doors: Doors,
+    amqp: Arc<amqp::SharedServer>,
+    /// The memory that requests and AMQP connections share.
+    memory: Memory,
+    /// The set-up link, if the appliance was not claimed at the start.
+    setup_url: Option<String>,
+    /// Notified when a client asks to replace this appliance with a new one.
+    reset: Arc<Notify>,
+}
+
+impl Entrances {
+    fn open(
+        data: &OpenedData,
+        sockets: &Sockets,
+        core: &Core,
+        stop_listening: &CancellationToken,
+    ) -> Self {
+        let (config, broker) = (&data.config, &core.broker);
+        let public_url = public_url(config, &sockets.url);
+        let dev = config.dev.then(|| DevMode {
+            closing: stop_listening.clone(),
+            ..DevMode::default()
+        });
+        let reset = dev.clone().unwrap_or_default().reset;
+        let setup = SetupLink::new(broker.entropy(), broker.clock());
+        let (dir, stop) = (data.dir.path(), stop_listening.clone());
+        let setup_url = if data.needs_link {
+            Some(claim::write_down(
+                &setup,
+                &data.people,
+                &public_url,
+                dir,
+                stop,
+            ))
+        } else {
+            claim::forget(dir);
+            None
+        };
+        let options = ApiOptions {
+            dev,
+            publish_bytes_max: config.publish_bytes_max,
+            metrics_public: config.metrics_public,
+            azure: azure_scope(config),
+        };
+        let pages = config.admin_enabled.then(|| AdminState {
+            broker: broker.clone(),
+            views: data.store.views.clone(),
+            people: data.people.clone(),
+            setup,
+            hosts: OwnHosts::new(&config.admin_hosts, &sockets.addresses),
+            diagnostics: core.diagnostics.clone(),
+            local_user: config.admin_user.clone().filter(|_| config.dev),
+            sign_in: core.sign_in.clone(),
+            publish_bytes_max: config.publish_bytes_max,
+            api_document: {
+                let shown = options.clone();
+                admin::api_document(move || api::document(&shown, &public_url))
+            },
+        });
+        let parts = ApiParts {
+            broker: broker.clone(),
+            views: data.store.views.clone(),
+            people: data.people.clone(),
+            token: data.token.clone(),
+            intake: BodyMemory::default(),
+            denials: Denials::default(),
+            guesses: Guesses::default(),
+            diagnostics: core.diagnostics.clone(),
+            options,
+        };
+        let state = parts.into();
+        let memory = Memory::default();
+        let container_id = format!("everpost-{}", broker.entropy().uuid());
+        let (shared, stop) = (memory.clone(), stop_listening.clone());
+        let amqp = Arc::new(api::amqp_server(&state, container_id, shared, stop));
+        let others = admin_router(pages).merge(amqp::router(Arc::clone(&amqp)));
+        Self {
+            doors: Doors::new(state, others),
+            amqp,
+            memory,
+            setup_url,
+            reset,
+        }
+    }
+}
+
+/// The tasks whose end a stop waits for, and the requests that they have sent.
+struct BackgroundTasks {
+    dispatching: JoinHandle<()>,
+    replaying: JoinHandle<()>,
+    exporting: JoinHandle<()>,
+    requests: TaskTracker,
+}
+
+impl BackgroundTasks {
+    /// Starts all tasks of the broker. They run until it stops.
+    fn start(core: &Core, tls: Option<Tls>) -> Self {
+        let (tasks, broker) = (&core.tasks, &core.broker);
+        let requests = TaskTracker::new();
+        let dispatch = {
+            let requests = requests.clone();
+            move |broker: Broker| broker.dispatch(requests.clone())
+        };
+        let dispatching = tasks.run(broker, "dispatcher", dispatch, give_up);
+        let replaying = tasks.run(broker, "replay", Broker::replay, give_up);
+        let exporting = tasks.run(broker, "export", Broker::export, give_up);
+        tasks.run(broker, "fan-out", Broker::run_unfinished, give_up);
+        tasks.run(broker, "forwarder", Broker::run_forwarder, give_up);
+        tasks.run(broker, "housekeeping", Broker::run_janitor, give_up);
+        tasks.run(broker, "retention", Broker::run_retention, give_up);
+        tasks.run(broker, "backup", Broker::run_backups, give_up);
+        let diagnostics = core.diagnostics.clone();
+        let checks = move |_| diagnostics.clone().run_integrity_checks();
+        tasks.run(broker, "integrity", checks, give_up);
+        tasks.run(broker, "traces", Broker::run_traces, give_up);
+        let certificate_end: CertificateEnd =
+            Arc::new(move || tls.as_ref().and_then(Tls::expires_at));
+        let watch = move |broker: Broker| broker.run_alerts(Arc::clone(&certificate_end));
+        tasks.run(broker, "alerts", watch, give_up);
+        Self {
+            dispatching,
+            replaying,
+            exporting,
+            requests,
+        }
+    }
+
+    /// Waits for the end of the tasks and of their requests, and gives up after `drain`.
+    async fn end_within(&mut self, drain: Duration) {
+        self.requests.close();
+        let drained = tokio::time::timeout(drain, async {
+            // The dispatcher ends first, since its current iteration may still start requests.
+            let _ = (&mut self.dispatching).await;
+            let _ = (&mut self.replaying).await;
+            let _ = (&mut self.exporting).await;
+            self.requests.wait().await;
+        })
+        .await;
+        if drained.is_err() {
+            tracing::warn!(
+                requests = self.requests.len(),
+                "deliveries in flight were cut off; they will be attempted again"
+            );
+        }
+    }
+}
+
+/// Applies the files of the provisioning directory, if there is one, and then follows their changes.
+async fn provision(config: &Config, doors: &Doors, core: &Core) -> anyhow::Result<()> {
+    let Some(dir) = &config.provisioning_dir else {
+        // Resources that came from files are no longer marked as provisioned.
+        core.broker.set_provisioned(Vec::new()).await?;
+        return Ok(());
+    };
+    let started = Provisioning::start(dir, doors.clone(), core.broker.clone());
+    let provisioning = Arc::new(started.await?);
+    let watch = move |_| {
+        let provisioning = Arc::clone(&provisioning);
+        async move { provisioning.watch().await }
+    };
+    core.tasks.run(&core.broker, "provisioning", watch, give_up);
+    Ok(())
+}
+
+/// Serves connections until `stop_listening`.
+fn serve_connections(
+    sockets: Sockets,
+    config: &Config,
+    core: &Core,
+    entrances: Entrances,
+    stop_listening: &CancellationToken,
+) -> JoinHandle<()> {
+    let limits = listen::ConnectionLimits {
+        overall: core.connections.clone(),
+        per_client: core.per_client.clone(),
+        proxies: TrustedProxies(config.http_trusted_proxies.clone().into()),
+        memory: entrances.memory,
+    };
+    let (proxies, memory) = (limits.proxies.clone(), limits.memory.clone());
+    let doors = entrances.doors;
+    let service = move |address, shared| {
+        let doors = doors.clone();
+        let answer = move |request| doors.clone().answer(request);
+        listen::answered(answer, address, proxies.clone(), memory.clone(), shared)
+    };
+    if let Some(tls) = sockets.tls.clone() {
+        let stop = stop_listening.clone();
+        tokio::spawn(stop.run_until_cancelled_owned(tls.follow_files()));
+    }
+    tokio::spawn(listen::serve(
+        sockets.listeners,
+        sockets.tls,
+        limits,
+        stop_listening.clone(),
+        service,
+        Some(entrances.amqp),
+    ))
 }
 
 pub(super) fn open_store(
