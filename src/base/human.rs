@@ -27,17 +27,23 @@ fn two(seconds: u64, (big, big_name): (u64, &str), (small, small_name): (u64, &s
     }
 }
 
-/// Units of time that people write, and the seconds in them.
-const UNITS: [(&[&str], u64); 4] = [
-    (&["s", "sec", "second", "seconds"], 1),
-    (&["m", "min", "minute", "minutes"], 60),
-    (&["h", "hour", "hours"], 3_600),
-    (&["d", "day", "days"], 86_400),
+/// Units of time that people write, and the milliseconds in them.
+const UNITS: [(&[&str], u64); 5] = [
+    (&["ms", "millisecond", "milliseconds"], 1),
+    (&["s", "sec", "second", "seconds"], 1_000),
+    (&["m", "min", "minute", "minutes"], 60_000),
+    (&["h", "hour", "hours"], 3_600_000),
+    (&["d", "day", "days"], 86_400_000),
 ];
 
-/// Reads whole numbers with units: `90 s`, `1 h 30 min`, `14 days`.
+/// Parses an argument like [`parse_span`]. The error says what would be right.
+pub fn span_argument(text: &str) -> Result<Duration, &'static str> {
+    parse_span(text).ok_or("write a time, such as 500ms, 10s or 1h 30min")
+}
+
+/// Reads whole numbers with units: `500 ms`, `90 s`, `1 h 30 min`, `14 days`.
 pub fn parse_span(text: &str) -> Option<Duration> {
-    let (mut seconds, mut rest) = (0_u64, text.trim());
+    let (mut milliseconds, mut rest) = (0_u64, text.trim());
     loop {
         let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
         let unit_text = behind.trim_start();
@@ -45,10 +51,11 @@ pub fn parse_span(text: &str) -> Option<Duration> {
         let (unit, behind) = unit_text.split_at(end.unwrap_or(unit_text.len()));
         let folded = unit.to_lowercase();
         let (_, worth) = UNITS.iter().find(|(names, _)| names.contains(&&*folded))?;
-        seconds = seconds.checked_add(number.parse::<u64>().ok()?.checked_mul(*worth)?)?;
+        milliseconds =
+            milliseconds.checked_add(number.parse::<u64>().ok()?.checked_mul(*worth)?)?;
         rest = behind.trim_start();
         if rest.is_empty() {
-            return Some(Duration::from_secs(seconds));
+            return Some(Duration::from_millis(milliseconds));
         }
     }
 }
@@ -133,6 +140,7 @@ mod tests {
                 "{text}"
             );
         }
+        assert_eq!(parse_span("500ms"), Some(Duration::from_millis(500)));
         for text in [
             "",
             "5",

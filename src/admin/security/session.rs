@@ -395,6 +395,25 @@ mod tests {
     use super::*;
     use crate::store::accounts::Role;
 
+    /// Forgets every session.
+    #[derive(Debug)]
+    struct NoSessions;
+
+    #[async_trait]
+    impl SessionStore for NoSessions {
+        async fn save(&self, _: &Record) -> Result<()> {
+            Ok(())
+        }
+
+        async fn load(&self, _: &Id) -> Result<Option<Record>> {
+            Ok(None)
+        }
+
+        async fn delete(&self, _: &Id) -> Result<()> {
+            Ok(())
+        }
+    }
+
     impl Visitor {
         pub(crate) fn with_role(role: Role) -> Self {
             let user = User {
@@ -411,7 +430,6 @@ mod tests {
                 has_second_factor: false,
                 time_zone: None,
             };
-            let nowhere = Arc::new(tower_sessions::MemoryStore::default());
             let now = Timestamp::from_ms(0);
             Self {
                 caller: Caller::user(&user.name, None, now),
@@ -425,7 +443,7 @@ mod tests {
                 only_reads: false,
                 map: Box::leak(Box::new(SiteMap { pages: Vec::new() })),
                 standing: Arc::default(),
-                session: Session::new(None, nowhere, None),
+                session: Session::new(None, Arc::new(NoSessions), None),
             }
         }
     }

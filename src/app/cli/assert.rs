@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::app::cli::output::{items, plural, print};
 use crate::app::cli::request::{RemoteServer, Run};
-use crate::base::Stopwatch;
+use crate::base::{Stopwatch, human};
 use crate::store::views::PAGE_ROWS_MAX;
 use crate::wire::query::EventParameters;
 
@@ -32,7 +32,7 @@ pub(super) struct Delivered {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = value_parser!(u64).range(1..=COUNT_MAX))]
     count: u64,
     /// How long to wait for them, like 10s
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = human::span_argument)]
     within: Duration,
 }
 
@@ -57,7 +57,7 @@ impl Run for AssertCommand {
                 return Ok(print(&format!("{delivered} delivered\n"))?);
             }
             if waiting.took() >= wanted.within {
-                let (count, within) = (wanted.count, humantime::format_duration(wanted.within));
+                let (count, within) = (wanted.count, human::span(wanted.within));
                 bail!("{delivered} of {count} delivered within {within}");
             }
             tokio::time::sleep(LOOK_PAUSE).await;

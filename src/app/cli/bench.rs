@@ -28,7 +28,7 @@ use crate::app::cli::topic_arg::TopicArg;
 use crate::app::cli::topics::first_key;
 use crate::app::interrupt::interrupted;
 use crate::app::management_token;
-use crate::base::{Entropy, Stopwatch};
+use crate::base::{Entropy, Stopwatch, human};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u64).range(1..=EVENTS_MAX))]
     events: Option<u64>,
     /// Stop publishing after this time, like 30s or 5m
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = human::span_argument)]
     duration: Option<Duration>,
     /// Connections that publish, one request at a time each
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = value_parser!(u16).range(1..))]
@@ -91,7 +91,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = value_parser!(u64).range(..=100))]
     slow: u64,
     /// How late these are answered
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = human::span_argument)]
     slow_delay: Duration,
     /// Send an x-ms-client-request-id with every request, as Azure's clients do
     #[arg(long)]

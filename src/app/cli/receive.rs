@@ -15,7 +15,7 @@ use crate::app::cli::pull::PullArgs;
 use crate::app::interrupt::interrupted;
 use crate::app::receive::{ReceivedRequest, ReceiverOptions, WebhookReceiver};
 use crate::base::Clock;
-use crate::base::human::date_time_ms;
+use crate::base::human::{self, date_time_ms};
 use crate::model::response_script::ResponseScript;
 use crate::model::signing::SigningSecret;
 use crate::wire::received::{ReceivedProperties, RequestKind, verdict, without_credentials};
@@ -248,7 +248,7 @@ fn body_json(body: &[u8]) -> Value {
 }
 
 fn parse_delay(text: &str) -> Result<Duration, String> {
-    let delay = humantime::parse_duration(text).ok();
+    let delay = human::parse_span(text);
     delay
         .filter(|delay| *delay <= Duration::from_secs(3_600))
         .ok_or_else(|| "write a time up to an hour, such as 500ms, 2s or 1m".to_owned())
