@@ -126,11 +126,9 @@ impl Watched {
                 continue;
             }
             let bytes = fs::read(&path).expect("a file");
+            let text = String::from_utf8_lossy(&bytes); // searched in a fraction of the time that bytes take
             for secret in &self.secrets {
-                let found = bytes
-                    .windows(secret.len())
-                    .any(|part| part == secret.as_bytes());
-                assert!(!found, "{secret} stands in {name}");
+                assert!(!text.contains(secret), "{secret} stands in {name}");
             }
         }
     }
