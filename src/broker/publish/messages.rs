@@ -54,6 +54,24 @@ impl NewMessage {
     }
 }
 
+/// An event or a message whose subscriptions are to be found.
+pub(in crate::broker) trait ToMatch: Into<NewMessage> {
+    /// Reports whether its deliveries are due at once.
+    fn is_due(&self) -> bool;
+}
+
+impl ToMatch for Event {
+    fn is_due(&self) -> bool {
+        true
+    }
+}
+
+impl ToMatch for NewMessage {
+    fn is_due(&self) -> bool {
+        self.scheduled_at.is_none()
+    }
+}
+
 impl From<Event> for NewMessage {
     /// Returns a message that is enqueued at once. An event that is no message has neither a time to live nor a session.
     fn from(event: Event) -> Self {
@@ -297,7 +315,7 @@ impl Broker {
             let later = each.scheduled_at.filter(|at| *at > now);
             each.scheduled(later)
         };
-        let to_match = messages.into_iter().map(in_future).collect();
+        let to_match: Vec<_> = messages.into_iter().map(in_future).collect();
         self.matched_beside(&at, to_match, None, made).await
     }
 

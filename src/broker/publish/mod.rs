@@ -13,7 +13,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::background::{MatchingFor, MatchingRun};
 use crate::broker::manage::{subscription_target, target};
-use crate::broker::publish::messages::{NewMessage, TakenIn};
+use crate::broker::publish::messages::{NewMessage, TakenIn, ToMatch};
 use crate::broker::publish::rules::MadeCopies;
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::event::{Event, EventKey};
@@ -250,15 +250,14 @@ impl Broker {
         only: Option<SubscriptionId>,
     ) -> Result<AppendRequest, PublishError> {
         let mut alone = MadeCopies::default();
-        let messages = events.into_iter().map(NewMessage::from).collect();
-        self.matched_beside(topic, messages, only, &mut alone).await
+        self.matched_beside(topic, events, only, &mut alone).await
     }
 
     /// Matches messages that are stored in the same change as the copies in `made`.
     pub(super) async fn matched_beside(
         &self,
         topic: &Arc<TopicEntry>,
-        messages: Vec<NewMessage>,
+        messages: Vec<impl ToMatch>,
         only: Option<SubscriptionId>,
         made: &mut MadeCopies,
     ) -> Result<AppendRequest, PublishError> {
@@ -289,7 +288,7 @@ impl Broker {
     pub(super) async fn match_filters(
         &self,
         topic: &Arc<TopicEntry>,
-        messages: Vec<NewMessage>,
+        messages: Vec<impl ToMatch>,
         only: Option<SubscriptionId>,
     ) -> AppendRequest {
         let mut request = AppendRequest {
@@ -300,17 +299,17 @@ impl Broker {
             !request.intake.with_sessions.is_empty(),
             !request.measured.is_empty(),
         );
-        let are_due = messages.iter().all(|each| each.scheduled_at.is_none());
+        let are_due = messages.iter().all(ToMatch::is_due);
         request.events.reserve_exact(messages.len());
         let mut deliveries = 0;
         let mut run = MatchingRun::of(MatchingFor::Topic(topic.topic.id));
-        for NewMessage {
-            event,
-            scheduled_at,
-            time_to_live,
-            session,
-        } in messages
-        {
+        for message in messages {
+            let NewMessage {
+                event,
+                scheduled_at,
+                time_to_live,
+                session,
+            } = message.into();
             let at = request.received_at;
             let (event, to) = match only {
                 None => self.targets(topic, event, at, &mut run).await,

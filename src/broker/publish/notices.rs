@@ -12,7 +12,6 @@ use crate::base::seldom::SeldomLine;
 use crate::base::{Entropy, Timestamp};
 use crate::broker::Broker;
 use crate::broker::dispatch::health::HealthChange;
-use crate::broker::publish::messages::NewMessage;
 use crate::broker::publish::{Arrival, matched_alone};
 use crate::model::event::Event;
 use crate::model::limits::{NOTICE_WINDOW, NOTICES_AT_ONCE_MAX, NOTICES_WAITING_MAX};
@@ -184,8 +183,8 @@ impl Broker {
             }
             let found = owed.len();
             let events = owed.iter().map(|each| publisher.event(&each.notice));
-            let messages = events.map(NewMessage::from).collect();
-            let matched = self.match_filters(&publisher.topic, messages, None);
+            let events: Vec<Event> = events.collect();
+            let matched = self.match_filters(&publisher.topic, events, None);
             let mut request = matched.await;
             request.notified = owed.into_iter().map(|each| each.mark).collect();
             let published = self.append(&publisher.topic, request).await?.len();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::{Entropy, Timestamp};
 use crate::broker::Broker;
 use crate::broker::background::{MatchingRun, in_background};
-use crate::broker::publish::messages::NewMessage;
+use crate::broker::publish::messages::{NewMessage, ToMatch};
 use crate::broker::publish::{PublishError, STEPS_AT_ONCE_MAX, empty};
 use crate::model::event::Event;
 use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX, RULE_STEPS_MAX};
@@ -139,7 +139,7 @@ impl Broker {
     pub(in crate::broker) async fn match_rules(
         &self,
         topic: &Arc<TopicEntry>,
-        messages: Vec<NewMessage>,
+        messages: Vec<impl ToMatch>,
         made: &mut MadeCopies,
         run: &mut MatchingRun,
     ) -> Result<AppendRequest, PublishError> {
@@ -147,17 +147,17 @@ impl Broker {
         let takers = Arc::new(takers(topic, now));
         let sending = topic.topic.kind.sending();
         let remembers = sending.is_some_and(|sending| sending.detects_duplicates);
-        let are_kept_together = remembers || messages.iter().any(|it| it.scheduled_at.is_some());
+        let are_kept_together = remembers || messages.iter().any(|it| !it.is_due());
         let mut matched = Matched {
             made: *made,
             ..Matched::default()
         };
-        for NewMessage {
-            event,
-            scheduled_at: due_at,
-            ..
-        } in messages
-        {
+        for message in messages {
+            let NewMessage {
+                event,
+                scheduled_at: due_at,
+                ..
+            } = message.into();
             let made_from = if are_kept_together {
                 MadeFrom::First {
                     message_id: event.id.clone(),

@@ -1,7 +1,6 @@
 //! Events that the appliance publishes itself, to its built-in topics.
 
 use crate::broker::Broker;
-use crate::broker::publish::messages::NewMessage;
 use crate::model::event::Event;
 use crate::model::system_topic::SystemTopic;
 use crate::store::StoreError;
@@ -22,8 +21,7 @@ impl Broker {
             return Ok(());
         };
         let published = events.len();
-        let messages = events.into_iter().map(NewMessage::from).collect();
-        let accepted = self.match_filters(topic, messages, None);
+        let accepted = self.match_filters(topic, events, None);
         self.append(topic, accepted.await).await?;
         self.meters().published_of_ours(topic, published);
         Ok(())
