@@ -168,7 +168,7 @@ CREATE TABLE delivery (
     ended_at             INTEGER,
     removed_at           INTEGER,
     -- Locks of receivers.
-    lock_token           BLOB CHECK (length(lock_token) = 16), -- of the newest lock, also a lapsed one; holds the id
+    lock_token           BLOB CHECK (length(lock_token) = 16), -- of the newest lock, also a lapsed one
     locked_at            INTEGER,
     locked_until         INTEGER,
     deferred             INTEGER NOT NULL DEFAULT 0 CHECK (deferred IN (0, 1)), -- received by number only
@@ -217,9 +217,10 @@ CREATE INDEX delivery_dead ON delivery (id, subscription_id, event_id, dead_lett
 CREATE INDEX delivery_dead_subscription ON delivery (subscription_id, id, event_id, dead_letter_reason,
     receiver_reason, last_outcome, last_status, ended_at, event_type, event_source, event_subject)
     WHERE state = 'DeadLettered';
--- Which messages lie in a queue, or in a session of it, from a number on? No two of them have one number.
+-- Which messages lie in a queue from a number on? No two of them have the same number.
 CREATE UNIQUE INDEX delivery_number ON delivery (subscription_id, state, number)
     WHERE number IS NOT NULL AND (state = 'Pending' OR state = 'DeadLettered');
+-- And in a session of a queue?
 CREATE INDEX delivery_session_peek ON delivery (subscription_id, session, state, number)
     WHERE session IS NOT NULL AND number IS NOT NULL AND (state = 'Pending' OR state = 'DeadLettered');
 -- Which messages have outlived their own time to live, and are not deferred?

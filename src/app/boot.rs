@@ -148,14 +148,14 @@ impl Appliance {
         let sockets = Sockets::open(&data, kept, clock.now())?;
         let core = Core::start(&data, &sockets, log, clock).await?;
         let stop_listening = CancellationToken::new();
-        let entrances = Entrances::open(&data, &sockets, &core, &stop_listening);
+        let servers = Servers::open(&data, &sockets, &core, &stop_listening);
         let background = BackgroundTasks::start(&core, sockets.tls.clone());
-        provision(&data.config, &entrances.doors, &core).await?;
+        provision(&data.config, &servers.doors, &core).await?;
         sockets.write_url_file(&data);
         let (more, url) = (sockets.addresses[1..].to_vec(), sockets.url.clone());
-        let (socket_is_kept, reset) = (sockets.is_kept, entrances.reset.clone());
-        let setup_url = entrances.setup_url.clone();
-        let listening = serve_connections(sockets, &data.config, &core, entrances, &stop_listening);
+        let (socket_is_kept, reset) = (sockets.is_kept, servers.reset.clone());
+        let setup_url = servers.setup_url.clone();
+        let listening = serve_connections(sockets, &data.config, &core, servers, &stop_listening);
         Ok(Self {
             config: core.config,
             data_dir: data.dir,
@@ -422,8 +422,8 @@ impl Core {
     }
 }
 
-/// The entrances for clients: the API and the admin pages over HTTP, and AMQP.
-struct Entrances {
+/// The servers for clients: HTTP with the API and the admin pages, and AMQP.
+struct Servers {
     doors: Doors,
     amqp: Arc<amqp::SharedServer>,
     /// The memory that requests and AMQP connections share.
@@ -434,7 +434,7 @@ struct Entrances {
     reset: Arc<Notify>,
 }
 
-impl Entrances {
+impl Servers {
     fn open(
         data: &OpenedData,
         sockets: &Sockets,
@@ -593,17 +593,17 @@ fn serve_connections(
     sockets: Sockets,
     config: &Config,
     core: &Core,
-    entrances: Entrances,
+    servers: Servers,
     stop_listening: &CancellationToken,
 ) -> JoinHandle<()> {
     let limits = listen::ConnectionLimits {
         overall: core.connections.clone(),
         per_client: core.per_client.clone(),
         proxies: TrustedProxies(config.http_trusted_proxies.clone().into()),
-        memory: entrances.memory,
+        memory: servers.memory,
     };
     let (proxies, memory) = (limits.proxies.clone(), limits.memory.clone());
-    let doors = entrances.doors;
+    let doors = servers.doors;
     let service = move |address, shared| {
         let doors = doors.clone();
         let answer = move |request| doors.clone().answer(request);
@@ -619,7 +619,7 @@ fn serve_connections(
         limits,
         stop_listening.clone(),
         service,
-        Some(entrances.amqp),
+        Some(servers.amqp),
     ))
 }
 

@@ -47,19 +47,6 @@ pub enum AlertCondition {
     BackupFailed,
 }
 
-impl AlertCondition {
-    /// The types of conditions, by their names in documents, with the words of a choice that begins with "Fires when".
-    pub const TYPES: [(&str, &str); 7] = [
-        ("EndpointFailing", "An endpoint fails for some time"),
-        ("OldPending", "A delivery is pending too long"),
-        ("DeadLetters", "There are too many dead letters"),
-        ("DiskSpace", "The disk is nearly full"),
-        ("NoEvents", "A topic has no events"),
-        ("Expiring", "A certificate or API token expires"),
-        ("BackupFailed", "A backup failed"),
-    ];
-}
-
 /// The observations that alert rules are evaluated against.
 #[derive(Clone, Debug, Default)]
 pub struct AlertObservations {
@@ -144,6 +131,17 @@ pub struct AlertMessage {
 }
 
 impl AlertCondition {
+    /// The types of conditions, by their names in documents, with the words of a choice that begins with "Fires when".
+    pub const TYPES: [(&str, &str); 7] = [
+        ("EndpointFailing", "An endpoint fails for some time"),
+        ("OldPending", "A delivery is pending too long"),
+        ("DeadLetters", "There are too many dead letters"),
+        ("DiskSpace", "The disk is nearly full"),
+        ("NoEvents", "A topic has no events"),
+        ("Expiring", "A certificate or API token expires"),
+        ("BackupFailed", "A backup failed"),
+    ];
+
     /// Returns a short name of the condition.
     pub fn title(&self) -> &'static str {
         match self {
